@@ -227,6 +227,7 @@ def assert_as_recorded(name, found):
 
 
 @pytest.mark.fixed_seed
+@pytest.mark.filterwarnings("ignore:Far outside what the fit saw:UserWarning")
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in CASES],

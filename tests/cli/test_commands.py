@@ -609,12 +609,13 @@ def test_new_rows_without_a_column_of_the_model_are_refused(data, model, tmp_pat
     assert "lacks column 'weight'" in fail("predict", model, data, "--out", tmp_path / "p.csv")
 
 
-@pytest.mark.parametrize(("column", "message"), [("absent", "not in"), ("class", "also a column")])
-def test_an_id_column_must_be_there_and_be_distinct(data, model, tmp_path, column, message):
+def test_an_id_column_must_be_there_and_may_be_called_as_a_prediction(data, model, tmp_path):
     read_table(data).rename(columns={"row": "class"}).to_csv(data, index=False)
     out = tmp_path / "p.csv"
-    assert message in fail("predict", model, data, "--out", out, "--id", column)
+    assert "not in" in fail("predict", model, data, "--out", out, "--id", "absent")
     assert not out.exists()
+    said = succeed("predict", model, data, "--out", out, "--id", "class")
+    assert "Columns of the predictions: predicted_class beside the data's own class." in said
 
 
 @pytest.mark.parametrize(

@@ -472,3 +472,69 @@ def test_guides_call_the_file_of_a_comparison_by_one_name():
     guides = [folder / "README.md", *folder.glob("docs/*.md")]
     assert len(guides) > 10
     assert not [guide.name for guide in guides if "--html" in guide.read_text(encoding="utf-8")]
+
+
+def test_rows_in_other_units_are_remarked_on_once_before_they_are_predicted(table, tmp_path):
+    succeed(*arguments(table, tmp_path))
+    table.assign(x=100.0 * table["x"]).to_csv(tmp_path / "new.csv", index=False)
+    predict = ["predict", tmp_path / "m.atoll", tmp_path / "new.csv", "--out", tmp_path / "p.csv"]
+    said = succeed(*predict, "--reject-below", 0.6)
+    assert said.count("Far outside what the fit saw: x in ") == 1
+    assert "a random sample of rows like these" in said
+
+
+def test_a_default_model_of_the_command_line_warns_in_the_units_of_the_table(table, tmp_path):
+    table.to_csv(tmp_path / "t.csv", index=False)
+    succeed("fit", tmp_path / "t.csv", "--target", "kind", "--out", tmp_path / "m.atoll")
+    with pytest.warns(UserWarning, match="Far outside what the fit saw: x in ") as told:
+        load_model(tmp_path / "m.atoll").predict(table.assign(x=100.0 * table["x"]))
+    assert len(told) == 1
+
+
+def test_a_code_of_the_labels_is_in_the_verdict_of_the_shell(table, tmp_path):
+    truth = np.array(["cat", "dog"] * 20)
+    table["kind"], table["code"] = np.where(np.arange(40) < 24, truth, None), [7, 3] * 20
+    said = " ".join(succeed(*arguments(table, tmp_path)).split())
+    assert "Beware: each value of code goes with one class in all 24 labelled rows" in said
+    assert "--drop code" in said
+
+
+def test_markers_of_blanks_are_in_the_verdict_of_the_shell(table, tmp_path):
+    table["z"] = table["z"].where(np.arange(40) % 10 > 0, -9999.0)
+    said = " ".join(succeed(*arguments(table, tmp_path)).split())
+    assert "Beware: 4 cells of z are -9999, far from all others, and are learnt from" in said
+
+
+def test_a_target_called_class_is_kept_beside_the_predictions(table, tmp_path):
+    table = table.rename(columns={"kind": "class"}).assign(reason="none", predicted_class="?")
+    path, model, out = (tmp_path / name for name in ("t.csv", "m.atoll", "p.csv"))
+    table.to_csv(path, index=False)
+    left_out = ["--drop", "reason", "--drop", "predicted_class"]
+    succeed("fit", path, "--target", "class", "--out", model, *left_out, "--quiet")
+    table.loc[[3, 4], ["x", "z"]] = None
+    table.to_csv(path, index=False)
+    said = succeed("predict", model, path, "--out", out, "--keep")
+    assert "predicted_predicted_class beside the data's own class" in said
+    assert "the column predicted_reason says why" in said
+    found = read_table(out)
+    assert found.columns.is_unique
+    assert found["class"].dropna().tolist() == table["class"].dropna().tolist()
+    assert found["predicted_predicted_class"].notna().sum() == 38
+    assert "accuracy" in succeed("score", model, out)
+
+
+def test_a_column_whose_squares_overflow_is_named(table, tmp_path):
+    table.loc[3, "z"] = 1e300
+    table.to_csv(tmp_path / "t.csv", index=False)
+    said = fail("fit", tmp_path / "t.csv", "--target", "kind", "--out", tmp_path / "m.atoll")
+    assert "in 1 column: 'z'." in said
+
+
+def test_two_columns_of_one_name_are_remarked_on_or_refused(table, tmp_path):
+    arguments(table, tmp_path)
+    text = (tmp_path / "table.csv").read_text()
+    (tmp_path / "table.csv").write_text(text.replace("x,z,kind", "x,x,kind", 1))
+    fit = ["fit", tmp_path / "table.csv", "--target", "kind", "--out", tmp_path / "m.atoll"]
+    assert "2 columns are called x in the header, and x, x.1 here" in succeed(*fit)
+    (tmp_path / "table.csv").write_text(text.replace("x,z,kind", "x,kind,kind", 1))
+    assert "which of them holds the labels cannot be told" in fail(*fit)

@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 
 from atoll import make_preprocessor
+from atoll.core.number_texts import about_numbers
 from atoll.core.preprocessing import apply, prepare
+from atoll.core.table_fixes import PYTHON, SHELL
 from program import fail, succeed
 
 NUMBERS = np.arange(40) / 2 + 10  # forty different ones, half of them with a fraction
@@ -169,3 +171,11 @@ def test_a_few_values_with_a_unit_are_categories():
 def test_what_is_neither_a_number_nor_a_word_is_called_what_it_is(cells, said):
     with pytest.raises(ValueError, match=f"column 'depth' {said}"):
         make_preprocessor().fit(as_text().assign(depth=cells))
+
+
+def test_points_between_thousands_are_told_from_a_decimal_comma():
+    values = [f"{i}.750,00" for i in range(1, 20)]
+    what, fix = about_numbers("mass", values, SHELL)
+    assert what == "holds numbers with points between thousands, such as '1.750,00', as text"
+    assert "semicolons" not in fix
+    assert "thousands='.'" in about_numbers("mass", values, PYTHON)[1]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib.util
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -353,3 +355,30 @@ def test_words_are_the_same_categories_whatever_holds_them(dtype):
     found = prepare(pd.DataFrame({"x": np.arange(20.0), "site": site}))
     assert found.preprocessing.features == ("x", "site=a", "site=b", "site is blank")
     assert found.X[:3, 1:].tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("column", "cells"),
+    [("x is blank", np.arange(40.0)), ("c=u", np.arange(40.0)), ("c is blank", np.arange(40.0))],
+)
+def test_columns_whose_features_would_share_a_name_are_refused(column, cells):
+    frame = pd.DataFrame({"x": np.arange(40.0), "c": list("uv") * 20})
+    frame.loc[::5, ["x", "c"]] = None
+    frame[column] = cells
+    with pytest.raises(ValueError, match=rf"called '{column}'; rename the column '{column}'"):
+        prepare(frame)
+
+
+def test_booleans_are_numbers_in_every_type_of_pandas():
+    frame = pd.DataFrame({"b": [True, False, True, True], "x": [1.0, 2.0, 3.0, 5.0]})
+    X, _, preprocessing = prepare(frame)
+    others = [frame.convert_dtypes()]
+    if importlib.util.find_spec("pyarrow"):
+        others.append(frame.convert_dtypes(dtype_backend="pyarrow"))
+    for other in others:
+        np.testing.assert_array_equal(apply(preprocessing, other), X)
+        np.testing.assert_array_equal(prepare(other).X, X)
+    assert prepare(frame.astype({"b": "category"})).preprocessing.features[:2] == (
+        "b=False",
+        "b=True",
+    )

@@ -6,10 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from atoll.core.table_refusals import column_hint
 from atoll.core.tables import (
     Form,
     TableWriter,
+    column_as_written,
     form_of,
+    read_cells,
     read_table,
     table_chunks,
     write_table,
@@ -85,6 +88,8 @@ def test_a_folder_is_not_a_table(tmp_path):
         ('"a, b; c",y\n1,2\n', Form(",", ".")),
         ("x\n1\n", Form(",", ".")),
         ("", Form(",", ".")),
+        ("sep=;\nx;y\n1,5;2\n", Form(";", ",", None, 1)),
+        ('"SEP=|"\nx;y|z\n1;2|3\n', Form("|", ".", None, 1)),
     ],
 )
 def test_the_form_of_a_text_is_found(text, form, tmp_path):
@@ -152,3 +157,25 @@ def test_remarks_above_the_header_are_told_from_a_long_row(tmp_path):
 def test_a_spreadsheet_is_to_be_saved_as_csv(tmp_path):
     with pytest.raises(ValueError, match="in these formats; save the spreadsheet as CSV"):
         read_table(tmp_path / "table.xlsx")
+
+
+def test_a_first_line_that_names_the_separator_is_no_header(tmp_path):
+    path = tmp_path / "excel.csv"
+    path.write_text("\ufeffsep=;\nid;x\n007;1,5\n008;2,5\n009;3,5;9\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="3 cells in line 5"):
+        read_table(path)
+    (long,) = table_chunks(path, 100, n_more=1)
+    assert long["x"].tolist() == [1.5, 2.5, 3.5]
+    path.write_text("sep=;\nid;x\n007;1,5\n008;2,5\n")
+    assert read_table(path)["x"].tolist() == [1.5, 2.5]
+    assert column_as_written(path, 0).tolist() == ["007", "008"]
+    assert read_cells(path)["id"].tolist() == ["007", "008"]
+
+
+def test_a_comment_above_the_header_is_named(tmp_path):
+    path = tmp_path / "comment.csv"
+    path.write_text("# exported 2024\nx,y\n1,2\n")
+    with pytest.raises(ValueError, match=r"begins with '# exported 2024'.*delete the lines above"):
+        read_table(path)
+    path.write_text("# exported 2024\nx;y\n1;2\n")  # which can be read, as one column
+    assert "seems not to be the header: delete" in column_hint("x", read_table(path))

@@ -264,6 +264,7 @@ def test_sparse_rows_that_would_be_too_many_as_dense_ones_are_refused(monkeypatc
         fitted.predict(sparse.csr_array(X))
 
 
+@pytest.mark.filterwarnings("ignore:Far outside what the fit saw:UserWarning")
 def test_rows_far_away_are_predicted_by_a_model_of_single_rows():
     X = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
     y = np.full(60, -1)

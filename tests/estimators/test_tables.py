@@ -588,3 +588,11 @@ def test_a_file_that_is_no_csv_is_named_with_what_to_do(tmp_path, content, said)
     path.write_bytes(content)
     with pytest.raises(ValueError, match=rf"rows\.csv' .*{said}"):
         next(RowChunks.from_csv(path).make())
+
+
+def test_a_column_that_is_a_code_of_the_labels_is_warned_of_by_name():
+    rng = np.random.default_rng(0)
+    y = np.array(["ant", "bee"] * 20, dtype=object)
+    table = pd.DataFrame({"x": rng.random(40), "code": [4, 2] * 20})
+    with pytest.warns(UserWarning, match="each value of column 'code' goes with one class"):
+        make_preprocessor().fit(table, y)

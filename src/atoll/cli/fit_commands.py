@@ -13,6 +13,7 @@ import typer
 from atoll.cli.fitting import (
     about_names,
     about_order,
+    about_repeated_names,
     amiss_in,
     bundle_of,
     check_columns,
@@ -171,6 +172,7 @@ def fit(
     from atoll.core.preprocessing import blank_cells, prepare, with_fillings
     from atoll.core.tables import read_table, source_of
     from atoll.estimators.persistence import save_model
+    from atoll.estimators.validation import check_size
 
     check_output(out, MODEL, [data], "--out")
     refuse_loop(out)
@@ -194,6 +196,8 @@ def fit(
         *(frame, data, target), id=id_column, drop=drop, text=text, weights=weights, groups=groups
     )
     declared = estimator.get_params().get("classes")
+    for line in about_repeated_names(frame, source, data, target):
+        say(line)
     markers = markers_in(unlabelled)
     frame, about_labels = with_classes(frame, source, target, markers, declared)
     told = Told(class_share or [], weights, groups)
@@ -212,6 +216,7 @@ def fit(
         texts=text or (),
     )
     refuse_texts(kind, model, table.preprocessing)
+    check_size(table.X, table.preprocessing.names)
     compare_texts_by_direction(estimator, table.preprocessing, wanted)
     labels = settle_labels(estimator, kind, table.y, markers)
     set_where_known(estimator, class_prior=told.class_prior(labels.classes))
@@ -298,6 +303,7 @@ def compare(
     from atoll.core.preprocessing import prepare
     from atoll.core.repeated_rows import without_repeats
     from atoll.core.tables import read_table, source_of
+    from atoll.estimators.validation import check_size
 
     say = speaker(quiet)
     check_comparison(out, data)
@@ -313,6 +319,8 @@ def compare(
     source = source_of(data)
     frame = read_table(source)
     check_columns(frame, data, target, id=id_column, drop=drop, text=text)
+    for line in about_repeated_names(frame, source, data, target):
+        say(line)
     markers = markers_in(unlabelled)
     frame, about_labels = with_classes(frame, source, target, markers)
     left_out = [target, *(drop or ()), *([] if id_column is None else [id_column])]
@@ -321,6 +329,7 @@ def compare(
     is_plain = not text and holds_numbers_alone(known.frame, [target, *dropped])
     scaled = not is_plain and metric != COSINE
     table = prepare(known.frame, target, standardise=scaled, drop=dropped, texts=text or ())
+    check_size(table.X, table.preprocessing.names)
     only_texts = table.preprocessing.texts and not table.preprocessing.features
     marker = unlabelled_value(markers, table.y)
     if marker == "auto":

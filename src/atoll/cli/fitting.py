@@ -253,10 +253,14 @@ def description(
 
 def amiss_in(frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preprocessing) -> list[str]:
     """Return lines about suspicious columns of a table that is to be fitted."""
-    from atoll.core.label_copies import label_copies
+    from atoll.core.blank_markers import about_blank_markers
+    from atoll.core.label_copies import label_codes, label_copies
+    from atoll.core.table_fixes import SHELL
     from atoll.core.unusable import row_numbers
+    from atoll.core.value_spans import numbers_of
 
-    lines = []
+    numeric = preprocessing.numeric
+    lines = about_blank_markers(numbers_of(frame, numeric), numeric, SHELL)
     counters = row_numbers(frame, preprocessing.columns)
     for name in preprocessing.columns:
         if re.fullmatch(r"Unnamed: \d+", name) and name not in counters:
@@ -270,11 +274,46 @@ def amiss_in(frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preproce
             f"{name} looks like a row number, and is learnt from: leave it out (--drop {word}), or "
             f"name rows by it (--id {word})."
         )
-    for name in label_copies(frame, preprocessing.columns, labels):
+    copies = label_copies(frame, preprocessing.columns, labels)
+    for name in copies:
         lines.append(
             f"{name} is the same as the labels in all {labels.n_labelled} labelled rows, and is "
             f"learnt from: if it is a copy of what is to be predicted, leave it out (--drop "
             f"{shlex.quote(name)})."
+        )
+    for name in label_codes(frame, preprocessing.columns, labels):
+        if name not in copies:
+            lines.append(
+                f"each value of {name} goes with one class in all {labels.n_labelled} labelled "
+                "rows, and is learnt from: if it is made from what is to be predicted, leave it "
+                f"out (--drop {shlex.quote(name)})."
+            )
+    return lines
+
+
+def about_repeated_names(
+    frame: pd.DataFrame, source: Path | bytes, data: Path, target: str
+) -> list[str]:
+    """Return a line about columns with one name; raise a ValueError if that is the labels'.
+
+    Parameters
+    ----------
+    source : what the table was read from
+    data : its path
+    """
+    from atoll.core.tables import repeated_names
+
+    lines = []
+    for name, places in repeated_names(source).items():
+        if name == target:
+            raise ValueError(
+                f"{len(places)} columns of {str(data)!r} are called {name!r}, and which of them "
+                "holds the labels cannot be told: give each a name of its own."
+            )
+        called = ", ".join(quoted(frame.columns[place] for place in places))
+        lines.append(
+            f"{len(places)} columns are called {name} in the header, and {called} here: give each "
+            "a name of its own."
         )
     return lines
 
@@ -368,12 +407,14 @@ def fit_rows(estimator: Any, X: Any, y: NDArray[Any], more: dict[str, Any]) -> N
     more : other arguments of `fit`
     """
     from atoll.core.chunks import RowChunks
+    from atoll.estimators.far_values import forget_values
     from atoll.estimators.timing import is_very_large
 
     if is_very_large(estimator, X) and not more:
         estimator.fit(RowChunks.from_arrays(X, y))
     else:
         estimator.fit(X, y, **more)
+    forget_values(estimator)
 
 
 def after_the_fit(estimator: Any, model: Path, n_wrong: int = 0) -> list[str]:

@@ -35,6 +35,7 @@ from atoll.core.tables import (
     source_of,
     table_chunks,
 )
+from atoll.core.value_spans import FarValues, numbers_of
 from atoll.diagnostics import entropy
 from atoll.estimators.timing import LONG, in_words, seconds_of
 
@@ -47,6 +48,7 @@ TRIAL_ROWS = 2000  # rows predicted first, to tell how long all will take
 CHUNK_CELLS = 1_000_000  # cells of the table that are held at once
 NO_WORD = "no word of it is known to the model"  # a reason, though the row has answers
 BLANK_CELLS = "blank_cells"  # column of the answers, if a row has many
+REASON = "reason"  # and if some cannot be read
 
 
 class Wishes(NamedTuple):
@@ -71,6 +73,7 @@ class Survey(NamedTuple):
     chunk : the table if it is a single chunk, so that it is not read again; else None
     n_mostly_blank : rows that can be read, with half of their cells blank or more
     n_wordless : rows of a table of texts alone of which the model knows no word
+    renamed : columns of answers that have the name of one carried over -> their other name
     """
 
     n_rows: int
@@ -79,6 +82,7 @@ class Survey(NamedTuple):
     chunk: pd.DataFrame | None
     n_mostly_blank: int = 0
     n_wordless: int = 0
+    renamed: dict[str, str] = {}  # noqa: RUF012 - never changed
 
 
 def predict_table(
@@ -123,24 +127,26 @@ def predict_table(
             cells = cell_chunks(source, CHUNK_CELLS, n_more=n_more)
         for frame, kept in zip(read, cells):
             answers = _answers(bundle, frame, found, bar, wishes.reject_below)
-            writer.write(answers if kept is None else _beside(kept, found.carried, answers))
+            writer.write(answers if kept is None else _beside(kept, found, answers))
     if wishes.reject_below is not None:
         say(_error_of_kept(bundle, first, wishes.reject_below))
+    reason = found.renamed.get(REASON, REASON)
     if found.n_unreadable:
         say(
-            f"{found.n_unreadable} of {found.n_rows} rows cannot be read; the column reason says "
+            f"{found.n_unreadable} of {found.n_rows} rows cannot be read; the column {reason} says "
             "why."
         )
     if found.n_wordless:
         say(
             f"{found.n_wordless} of {found.n_rows} rows have no word that the model knows: their "
-            "class probabilities are those of any such row. The column reason says which."
+            f"class probabilities are those of any such row. The column {reason} says which."
         )
     if found.n_mostly_blank:
+        counts = found.renamed.get(BLANK_CELLS, BLANK_CELLS)
         say(
             f"{found.n_mostly_blank} of {found.n_rows} rows have half of their cells blank or "
             "more; these are filled in, and the class may be less sure than its probability says. "
-            f"The column {BLANK_CELLS} counts the blank cells of every row."
+            f"The column {counts} counts the blank cells of every row."
         )
     say(f"{found.n_rows - found.n_unreadable} predictions {saved_in(out)}.")
 
@@ -162,12 +168,31 @@ def _more_cells(n_more: int, long: LongRow) -> int:
     return n_more + long.n_more
 
 
-def _beside(cells: pd.DataFrame, carried: list[str], answers: pd.DataFrame) -> pd.DataFrame:
+def _beside(cells: pd.DataFrame, found: Survey, answers: pd.DataFrame) -> pd.DataFrame:
     """Return columns of the table, as the file writes them, with the answers beside them."""
     cells.columns = cells.columns.map(str)
-    kept = cells[carried].reset_index(drop=True)
+    kept = cells[found.carried].reset_index(drop=True)
+    answers = answers.rename(columns=found.renamed)
     both: pd.DataFrame = import_extra("pandas").concat([kept, answers], axis=1)
     return both
+
+
+def _other_names(carried: list[str], answers: list[str]) -> dict[str, str]:
+    """Return other names for the columns of answers that have the name of one carried over.
+
+    Examples
+    --------
+    >>> _other_names(["x", "class"], ["class", "p_a", "p_b", "entropy"])
+    {'class': 'predicted_class'}
+    """
+    found: dict[str, str] = {}
+    for name in answers:
+        other = name
+        while other in carried or (other != name and other in answers):
+            other = f"predicted_{other}"
+        if other != name:
+            found[name] = other
+    return found
 
 
 def _survey(
@@ -185,6 +210,7 @@ def _survey(
     strangers: dict[str, Counter[str]] = {}
     chunk = None
     preprocessing: Preprocessing = bundle.preprocessing
+    far = None if preprocessing.spans is None else FarValues(preprocessing.spans)
     with progress_bar(desc="reading", unit=" rows", disable=not progress) as bar:
         for frame in frames:
             if n_chunks == 0:
@@ -200,6 +226,8 @@ def _survey(
                 n_wordless += int(_is_wordless(apply(preprocessing, read[can_be_read])).sum())
             for column, found in unseen(preprocessing, read[can_be_read]).items():
                 strangers.setdefault(column, Counter()).update(found)
+            if far is not None:
+                far.add(numbers_of(read[can_be_read], preprocessing.numeric))
             n_rows, n_chunks = n_rows + len(frame), n_chunks + 1
             chunk = frame if n_chunks == 1 else None
             bar.update(len(frame))
@@ -209,7 +237,17 @@ def _survey(
         )
     for column, strange in strangers.items():
         say(about_strangers(column, strange, preprocessing.categories[column]))
-    return Survey(n_rows, n_unreadable, carried, chunk, n_mostly_blank, n_wordless)
+    unlike = None if far is None else far.remark(preprocessing.numeric)
+    if unlike is not None:
+        say(unlike)
+    answers = answer_columns(bundle.estimator)
+    answers += [BLANK_CELLS] if n_mostly_blank else []
+    answers += [REASON] if n_unreadable or n_wordless else []
+    renamed = _other_names(carried, answers)
+    if renamed:
+        others = [f"{other} beside the data's own {name}" for name, other in renamed.items()]
+        say(f"Columns of the predictions: {', '.join(others)}.")
+    return Survey(n_rows, n_unreadable, carried, chunk, n_mostly_blank, n_wordless, renamed)
 
 
 def _carried(
@@ -218,9 +256,8 @@ def _carried(
     """Return the columns to carry over; say which of the others are ignored."""
     name = wishes.id_column
     check_columns(frame, data, None, id=name)
-    taken = [*answer_columns(bundle.estimator), BLANK_CELLS, "reason"]
     known = bundle.id_column  # the fit's, which is carried over where the rows have it
-    if name is None and known in frame.columns and known not in taken:
+    if name is None and known in frame.columns:
         name = known
     carried = list(frame.columns) if wishes.keep else [n for n in [name] if n is not None]
     unused = [n for n in extra_columns(bundle.preprocessing, frame) if n not in carried]
@@ -229,11 +266,6 @@ def _carried(
         say(f"Ignored columns that the model was not fitted on: {', '.join(quoted(ignored))}.")
     if bundle.target in unused:
         say(f"{bundle.target!r}, the column of labels, is not used; `atoll score` compares it.")
-    clash = [n for n in carried if n in taken]
-    if clash:
-        raise ValueError(
-            f"the column {clash[0]!r} of the data is also a column of the predictions; rename it."
-        )
     return carried
 
 
@@ -299,7 +331,7 @@ def _answers(
         predictions[BLANK_CELLS] = pd.array(blank, dtype="Int64")
     if found.n_unreadable or found.n_wordless:
         predictions = predictions.reindex(frame.index)
-        predictions["reason"] = pd.array(reasons, dtype="string")
+        predictions[REASON] = pd.array(reasons, dtype="string")
     return predictions
 
 

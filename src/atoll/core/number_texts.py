@@ -170,6 +170,10 @@ def about_numbers(
         return (f"holds numbers, but for {shown}", fixes.no_words(name)) if is_slip else None
     grouped = [value for value in values if _GROUPED.fullmatch(value)]
     comma = [value for value in values if _COMMA.fullmatch(value) and value not in grouped]
+    points = [value for value in comma if "." in value]
+    if points:
+        what = f"holds numbers with points between thousands, such as {points[0]!r}, as text"
+        return what, fixes.thousands_by_points(name)
     if comma:
         what = f"holds numbers with a decimal comma, such as {comma[0]!r}, as text"
         return what, fixes.decimal_comma(name)

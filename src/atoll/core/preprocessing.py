@@ -31,12 +31,14 @@ from atoll.core.table_refusals import (
     refuse_blank,
     refuse_empty,
     refuse_infinite,
+    refuse_shared_features,
     require_columns,
     require_known_columns,
 )
 from atoll.core.tables import N_CELLS
 from atoll.core.texts import Words, beginnings, is_text, learn_words, word_rows
 from atoll.core.unusable import DATES, fault_of_categories, fault_of_cells, first_words, refuse
+from atoll.core.value_spans import Spans, spans_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,6 +78,7 @@ class Preprocessing(NamedTuple):
     texts : for each column of texts its words, whose features come after all others
     donors : (r, p) features of complete rows, before they are standardised; the blank cells of a
         row are filled in from the donors most like it
+    spans : where the values of the numeric columns lie; None in older files
     """
 
     columns: tuple[str, ...]
@@ -89,6 +92,7 @@ class Preprocessing(NamedTuple):
     lenient: bool = False
     texts: dict[str, Words] = {}  # noqa: RUF012 - never changed
     donors: NDArray[np.float64] = np.empty((0, 0))
+    spans: Spans | None = None
 
     @property
     def names(self) -> list[str]:
@@ -198,7 +202,9 @@ def prepare(
     numeric = [name for name in columns if name not in categories and name not in found]
     fill = {n: float(np.nanmedian(as_floats(frame[n]))) for n in numeric} if impute else {}
     flagged = tuple(n for n in numeric if _often_blank(frame[n]))
-    features = _feature_names([n for n in columns if n not in found], categories, flagged)
+    parts = {n: _parts(n, categories, flagged) for n in columns if n not in found}
+    refuse_shared_features(parts)
+    features = tuple(part for of_column in parts.values() for part in of_column)
     untouched = Preprocessing(
         columns,
         categories,
@@ -212,6 +218,7 @@ def prepare(
         {name: learn_words(_as_strings(frame[name]), name, fixes) for name in found},
     )
     raw = _to_features(untouched, frame)
+    untouched = untouched._replace(spans=spans_of(raw[:, [features.index(n) for n in numeric]]))
     if impute:
         untouched = untouched._replace(donors=donors_of(raw))
     X = _without_blanks(untouched, raw)
@@ -619,12 +626,6 @@ def _parts(name: str, categories: dict[str, tuple[str, ...]], flagged: Sequence[
     if name in categories:
         return [blank if value == BLANK else f"{name}={value}" for value in categories[name]]
     return [name, blank] if name in flagged else [name]
-
-
-def _feature_names(
-    columns: Sequence[str], categories: dict[str, tuple[str, ...]], flagged: Sequence[str]
-) -> tuple[str, ...]:
-    return tuple(part for name in columns for part in _parts(name, categories, flagged))
 
 
 def _to_features(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.float64]:

@@ -66,10 +66,22 @@ class Fixes(NamedTuple):
     def decimal_comma(self, column: str) -> str:
         """Return how text with decimal commas becomes numbers."""
         if not self.in_python:
-            return "write them with a decimal point, or separate the cells by semicolons"
+            return (
+                "write them with a decimal point, or all numbers of the table with a decimal comma "
+                "and semicolons between the cells"
+            )
         return (
             "read the file with pd.read_csv(..., decimal=','), or make them numbers "
             f"(X[{column!r}].str.replace(',', '.').astype(float))"
+        )
+
+    def thousands_by_points(self, column: str) -> str:
+        """Return how text with points between thousands, and a decimal comma, becomes numbers."""
+        if not self.in_python:
+            return "write them without these points, and with the decimal mark of other columns"
+        return (
+            "read the file with pd.read_csv(..., decimal=',', thousands='.'), or make them numbers "
+            f"(X[{column!r}].str.replace('.', '').str.replace(',', '.').astype(float))"
         )
 
     def thousands(self, column: str) -> str:
@@ -107,6 +119,13 @@ class Fixes(NamedTuple):
         if self.in_python:
             return "leave such rows out, and their labels, for example with table.dropna(how='all')"
         return "leave such rows out"
+
+    @property
+    def blank_numbers(self) -> str:
+        """Return what is done about numbers that mean blank."""
+        if not self.in_python:
+            return "leave these cells blank"
+        return "make them NaN, and let make_preprocessor() fill them in"
 
     @property
     def encode(self) -> str:

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 def is_numeric(column: pd.Series) -> bool:
     """Return whether the cells are numbers (booleans among them), and not complex ones."""
-    types = import_extra("pandas.api.types")
-    return bool(types.is_numeric_dtype(column.dtype)) and not types.is_complex_dtype(column.dtype)
+    types, dtype = import_extra("pandas.api.types"), column.dtype
+    if types.is_bool_dtype(dtype):  # Arrow's do not count as numbers
+        return str(dtype) != "category"
+    return bool(types.is_numeric_dtype(dtype)) and not types.is_complex_dtype(dtype)
 
 
 def as_floats(column: pd.Series) -> NDArray[np.float64]:
@@ -46,6 +48,25 @@ def refuse_infinite(frame: pd.DataFrame, columns: Iterable[str], fixes: Fixes) -
             f"infinite values in the features: {cells} {fixes.counting}. "
             "Correct them, or leave out the rows or the columns."
         )
+
+
+def refuse_shared_features(features: dict[str, list[str]]) -> None:
+    """Raise a ValueError if two columns would have a feature of the same name.
+
+    Parameters
+    ----------
+    features : column -> names of what it becomes, such as "hue=red" or "mass is blank"
+    """
+    column_of: dict[str, str] = {}
+    for column, names in features.items():
+        for name in names:
+            other = column_of.setdefault(name, column)
+            if other != column:
+                own = next((one for one in (column, other) if one == name), column)
+                raise ValueError(
+                    f"columns {other!r} and {column!r} would both have a feature called {name!r}; "
+                    f"rename the column {own!r}."
+                )
 
 
 def refuse_empty(frame: pd.DataFrame, columns: Sequence[str], fixes: Fixes) -> None:
@@ -120,7 +141,12 @@ def about_separator(frame: pd.DataFrame, missing: Sequence[str]) -> str:
 
 
 def _about_header(frame: pd.DataFrame) -> str:
-    """Say so if the header seems to be a row of data: most of its cells are numbers."""
+    """Say so if the header seems to be a row of data, or a comment above the header."""
+    if str(next(iter(frame.columns), "")).startswith("#"):
+        return (
+            " The first line seems not to be the header: delete the lines above the names of the "
+            "columns."
+        )
     numbers = [name for name in frame.columns if _is_number(str(name))]
     if 2 * len(numbers) <= len(frame.columns) or not any("." in str(name) for name in numbers):
         return ""

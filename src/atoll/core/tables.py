@@ -42,6 +42,7 @@ _THOUSANDS = {  # by their decimal mark; both marks in one number leave no doubt
 }
 _DIGITS = {mark: re.compile(rf"\s*\d+([{mark}]\d+)+\s*") for mark in ".,"}
 _GROUPS = {mark: re.compile(rf"\s*\d{{1,3}}([{mark}]\d{{3}})+\s*") for mark in ".,"}
+_NAMED_SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)  # as Excel has it
 _WITH_POINT = re.compile(r"\s*[+-]?\d*\.\d+\s*")
 
 
@@ -82,11 +83,13 @@ class Form(NamedTuple):
     separator : between cells
     decimal : the mark in numbers, "." or ","
     thousands : the mark between thousands, "." or ","; None where there is none
+    n_above : lines above the header, one where Excel's `sep=;` names the separator
     """
 
     separator: str
     decimal: str
     thousands: str | None = None
+    n_above: int = 0
 
 
 def source_of(path: str | os.PathLike[str]) -> Path | bytes:
@@ -153,16 +156,38 @@ def column_as_written(path: str | os.PathLike[str] | bytes, place: int) -> pd.Se
     source = path if isinstance(path, bytes) else Path(path)
     if _is_parquet(source):
         return None
-    with _text_errors(_name(source)):
+    with _text_errors(source):
+        form = form_of(_sample(source))
         found: Any = pd.read_csv(
             _opened(source),
-            sep=form_of(_sample(source)).separator,
+            sep=form.separator,
+            skiprows=form.n_above,
             usecols=[place],
             index_col=False,
             dtype=str,
             keep_default_na=False,
         )
     return found.iloc[:, 0]
+
+
+def repeated_names(path: str | os.PathLike[str] | bytes) -> dict[str, list[int]]:
+    r"""Return the places of columns that share a name in the header of a text file, by that name.
+
+    Examples
+    --------
+    >>> repeated_names(b"x,kind,x\n1,a,2\n")
+    {'x': [0, 2]}
+    """
+    source = path if isinstance(path, bytes) else Path(path)
+    if _is_parquet(source):
+        return {}
+    text = _sample(source)
+    form, lines = form_of(text), text.splitlines()
+    header = next(csv.reader(lines[form.n_above :], delimiter=form.separator), [])
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(header):
+        places.setdefault(name, []).append(place)
+    return {name: found for name, found in places.items() if name and len(found) > 1}
 
 
 def cell_chunks(
@@ -366,13 +391,14 @@ def _read_text(source: Path | bytes) -> pd.DataFrame:
     """Read a table from a file or from its bytes."""
     pd = import_extra("pandas")
     _refuse_other_formats(source)
-    with _text_errors(_name(source)):
+    with _text_errors(source):
         form = form_of(_sample(source))
         found: Any = pd.read_csv(
             _opened(source),
             sep=form.separator,
             decimal=form.decimal,
             thousands=form.thousands,
+            skiprows=form.n_above,
             index_col=False,
             low_memory=False,
             **exact_numbers(),
@@ -400,12 +426,13 @@ def _text_chunks(
     """Yield the rows of a text file, some at a time; `as_written`: every cell as a string."""
     pd = import_extra("pandas")
     _refuse_other_formats(source)
-    with _text_errors(_name(source)):
+    with _text_errors(source):
         form = form_of(_sample(source))
         options: dict[str, Any] = {
             "sep": form.separator,
             "decimal": form.decimal,
             "thousands": form.thousands,
+            "skiprows": form.n_above,
             "index_col": False,
             "low_memory": False,
             **exact_numbers(),
@@ -416,7 +443,7 @@ def _text_chunks(
             options |= {"dtype": str, "keep_default_na": False}
         if n_more:
             more = more_columns(n_more)
-            options |= {"names": [*names, *more], "header": None, "skiprows": 1}
+            options |= {"names": [*names, *more], "header": None, "skiprows": form.n_above + 1}
         rows = _ALL if isinstance(source, bytes) else _rows_of(most_cells, len(names))
         with pd.read_csv(_opened(source), chunksize=rows, **options) as reader:
             for frame in reader:
@@ -453,9 +480,9 @@ def with_length(frame: pd.DataFrame, n_more: int) -> pd.DataFrame:
 
 
 @contextmanager
-def _text_errors(name: str) -> Iterator[None]:
-    """Turn what pandas raises on a text file into one line, which calls the file `name`."""
-    pd = import_extra("pandas")
+def _text_errors(source: Path | bytes) -> Iterator[None]:
+    """Turn what pandas raises on a text file into one line, which names the file."""
+    pd, name = import_extra("pandas"), _name(source)
     try:
         with warnings.catch_warnings():
             # Otherwise rows longer than the header would lose cells with only a warning.
@@ -464,6 +491,12 @@ def _text_errors(name: str) -> Iterator[None]:
     except pd.errors.EmptyDataError:
         raise ValueError(f"{name} is empty; it needs a header and rows.") from None
     except pd.errors.ParserWarning:
+        first = _sample(source).partition("\n")[0].strip()
+        if first.startswith("#") or not any(mark in first for mark in ",;\t|"):
+            raise ValueError(
+                f"{name} begins with {first[:40]!r}, which seems not to be the header: delete the "
+                "lines above the names of the columns."
+            ) from None
         raise ValueError(
             f"{name} has rows with more cells than its header: name every column in its first "
             "line, or put cells that hold a separator in quotation marks."
@@ -537,20 +570,29 @@ def form_of(text: str) -> Form:
 
     The separator is the mark that gives the header the most cells, and a comma if none does. The
     decimal mark is a comma where some numbers have one and none has a point, or where numbers such
-    as 2.031,8 have a point between thousands.
+    as 2.031,8 have a point between thousands. A first line `sep=;` names the separator.
 
     Examples
     --------
     >>> form_of("x;y\n1,5;a\n")
-    Form(separator=';', decimal=',', thousands=None)
+    Form(separator=';', decimal=',', thousands=None, n_above=0)
     >>> form_of("x;y\n2.031,5;a\n")
-    Form(separator=';', decimal=',', thousands='.')
+    Form(separator=';', decimal=',', thousands='.', n_above=0)
     """
     lines = text.splitlines()[:200]
     if not lines:
         return Form(",", ".")
+    named = _NAMED_SEPARATOR.fullmatch(lines[0])
+    if named is not None:
+        found = _form_of_lines(lines[1:], named[1])
+        return found._replace(n_above=1)
+    return _form_of_lines(lines)
+
+
+def _form_of_lines(lines: list[str], separator: str | None = None) -> Form:
+    """Return how a header and rows are written; `separator` if that is known."""
     cells = {mark: next(csv.reader(lines, delimiter=mark), []) for mark in ",;\t|"}
-    separator = max(cells, key=lambda mark: len(cells[mark]))
+    separator = separator or max(cells, key=lambda mark: len(cells[mark]))
     found = [cell for row in csv.reader(lines[1:], delimiter=separator) for cell in row]
     for decimal, pattern in _THOUSANDS.items():
         mark = "," if decimal == "." else "."

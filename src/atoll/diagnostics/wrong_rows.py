@@ -143,9 +143,10 @@ class KeptError(NamedTuple):
         if is_part:
             kept = f"{self.n_kept} of {self.n_rows} rows are kept."
             which = f"{kept} About {self.error:.1%} of them are predicted wrongly"
-        assumed, checked = "", "no held-out label has checked that"
+        assumed = ", if these rows are like those of the fit"
+        checked = "no held-out label has checked that"
         if n:
-            assumed = ", if the labelled rows are a random sample"
+            assumed = ", if the labelled rows are a random sample of rows like these"
             of_fit = "of the fit that would be kept" if is_part else "of the fit"
             checked = f"{n} labels {of_fit}, each predicted from the others, correct that"
             if n == 1:

@@ -18,6 +18,7 @@ from atoll.estimators import atoll_parts as parts
 from atoll.estimators.atoll_rows import Rows, metric_of, put_labels, scale_rows
 from atoll.estimators.atoll_verdict import Facts, diagnose
 from atoll.estimators.explanation import Assumption, Explanation, weights_in_words
+from atoll.estimators.far_values import WatchesValues
 from atoll.estimators.graph_rows import (
     RowGraph,
     choose_rows,
@@ -88,7 +89,7 @@ DETAIL = 0.5  # of the distance over which smooth functions vary: those of more 
 PLANE = 3  # up to this many columns, none is noise: no graph of their signal, and no sum over them
 
 
-class AtollClassifier(InformedClassifier):
+class AtollClassifier(WatchesValues, InformedClassifier):
     """The classifier to try first: it averages over what unlabelled rows may mean.
 
     Classes may follow the graph of nearest rows, the graph of the rows' signal, a line, clusters in

@@ -16,6 +16,8 @@ from atoll.core.labels import PartialLabels, as_objects, require_classes
 from atoll.core.not_finite import refuse_not_finite
 from atoll.core.remarks import warn_user
 from atoll.core.rows import AUTO, EUCLIDEAN
+from atoll.core.value_spans import counted_together
+from atoll.estimators.far_values import remark_on_far_values
 from atoll.estimators.progress import Progress
 from atoll.estimators.validation import read_chosen
 
@@ -116,7 +118,10 @@ def by_chunks(method: Method) -> Method:
         if is_dask(X):
             meta = of(_one_row(X))[:0]
             return map_partitions(_Predictor(self, method.__name__, args, options), X, meta)
-        return _in_order(self, of, X)
+        with counted_together() as counted:
+            found = _in_order(self, of, X)
+        remark_on_far_values(self, counted.get(id(self)))
+        return found
 
     return cast(Method, answer)
 

@@ -172,6 +172,7 @@ TYPES: dict[str, SavedType] = {
     "normal-inverse-wishart": SavedType("atoll.core.densities.NormalInverseWishart"),
     "text-words": SavedType("atoll.core.texts.Words"),
     "preprocessing": SavedType("atoll.core.preprocessing.Preprocessing"),
+    "value-spans": SavedType("atoll.core.value_spans.Spans"),
     "table-preprocessor": SavedType("atoll.estimators.tables.TablePreprocessor"),
     "spectral-graph": SavedType("atoll.kernels.graph_spectral.SpectralGraph"),
     "spectral-graph-kernel": SavedType("atoll.kernels.graph_spectral.SpectralGraphKernel"),

@@ -15,10 +15,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from atoll.core import preprocessing
+from atoll.core.blank_markers import about_blank_markers
 from atoll.core.chunks import RowChunks, is_dask
 from atoll.core.extras import import_extra
 from atoll.core.fillings import carrying, fillings_of, with_remarks
-from atoll.core.label_copies import label_copies
+from atoll.core.label_copies import label_codes, label_copies
 from atoll.core.labels import PartialLabels, parse_labels, placeholders_in, unmasked
 from atoll.core.number_texts import were_texts, with_decimal_commas, with_numbers
 from atoll.core.remarks import hearing, warn_user
@@ -32,6 +33,7 @@ from atoll.core.table_refusals import (
     refuse_repeated_columns,
 )
 from atoll.core.tables import N_CELLS
+from atoll.core.value_spans import FarValues, numbers_of
 from atoll.estimators.category_weight import weigh_categories
 from atoll.estimators.parameters import Flag, Listed, Number, OneOf, check_value
 from atoll.estimators.validation import remark_on_order, remark_on_row_numbers
@@ -146,6 +148,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             fixes=self.fixes,
         )
         remark_on_row_numbers(frame, table.preprocessing.columns, self.fixes)
+        numeric = table.preprocessing.numeric
+        for said in about_blank_markers(numbers_of(frame, numeric), numeric, self.fixes):
+            warn_user(said, UserWarning)
         labels = _labels_of(y, len(frame))
         if labels is not None and hasattr(self, "feature_names_in_"):
             self._remark_on_copies(frame, table.preprocessing.columns, labels)
@@ -172,7 +177,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return weigh_categories(table, labels).weight
 
     def _remark_on_copies(self, frame: Any, columns: Sequence[str], labels: PartialLabels) -> None:
-        """Warn of columns that are copies of the labels."""
+        """Warn of columns that are copies or codes of the labels."""
         found = label_copies(frame, columns, labels)
         if found:
             warn_user(
@@ -180,6 +185,15 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 f"{labels.n_labelled} labelled rows: what is to be predicted seems to stand in X "
                 f"too, and is learnt from. Leave it out: X.drop(columns={list(found)!r}), or "
                 f"{PYTHON.drop(found)}.",
+                UserWarning,
+            )
+        coded = [name for name in label_codes(frame, columns, labels) if name not in found]
+        if coded:
+            warn_user(
+                f"each value of {columns_in_words(coded)} goes with one class of y in all "
+                f"{labels.n_labelled} labelled rows, and is learnt from. If it is made from what "
+                f"is to be predicted, leave it out: X.drop(columns={coded!r}), or "
+                f"{PYTHON.drop(coded)}.",
                 UserWarning,
             )
 
@@ -206,12 +220,29 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             found = RowChunks(partial(_transformed, self, X), X.n_rows)
             found.reasons = X.reasons
             return found
+        far = self._far_values()
+        out = self._features(X, far)
+        said = None if far is None else far.remark(self.preprocessing_.numeric)
+        if said is None:
+            return out
+        warn_user(said, UserWarning)
+        return with_remarks(out, [said])  # so that a classifier does not say it again
+
+    def _far_values(self) -> FarValues | None:
+        """Return what counts values far outside those of the fit; older files cannot tell."""
+        spans = self.preprocessing_.spans
+        return None if spans is None else FarValues(spans)
+
+    def _features(self, X: Any, found: FarValues | None) -> Any:
+        """Return the features, and count values far outside those of the fit."""
         frame = self._frame(X, reset=False)
         self._refuse_commas(frame)
         out = preprocessing.apply(self.preprocessing_, frame, self.fixes)
         for name, strange in preprocessing.unseen(self.preprocessing_, frame).items():
             known = self.preprocessing_.categories[name]
             warn_user(about_strangers(name, strange, known), UserWarning)
+        if found is not None:
+            found.add(numbers_of(frame, self.preprocessing_.numeric))
         return out
 
     def _refuse_commas(self, frame: Any) -> None:
@@ -364,21 +395,26 @@ def what_became(step: TablePreprocessor) -> list[str]:
 def _transformed(step: TablePreprocessor, chunks: Any) -> Iterator[tuple[Any, Any]]:
     """Yield features and labels of chunks of a table; rows that cannot be read have zeros."""
     chunks.reasons.clear()
-    n_done = 0
+    n_done, found = 0, step._far_values()
     for rows, labels in chunks.make_all():
-        features, reasons = _features_of_readable(step, rows)
+        features, reasons = _features_of_readable(step, rows, found)
         chunks.reasons.update({n_done + row: why for row, why in reasons.items()})
         n_done += features.shape[0]
         yield features, labels
+    said = None if found is None else found.remark(step.preprocessing_.numeric)
+    if said is not None:
+        warn_user(said, UserWarning)
 
 
-def _features_of_readable(step: TablePreprocessor, rows: Any) -> tuple[Any, dict[int, str]]:
+def _features_of_readable(
+    step: TablePreprocessor, rows: Any, found: FarValues | None
+) -> tuple[Any, dict[int, str]]:
     """Return features (b, p), and why rows cannot be read, by their places."""
     if hasattr(rows, "columns"):
         step._refuse_commas(rows)
     try:
         if N_CELLS not in getattr(rows, "columns", ()):
-            return step.transform(rows), {}
+            return step._features(rows, found), {}
     except ValueError:  # perhaps only one row is at fault
         pass
     read, reasons = preprocessing.unreadable(step.preprocessing_, step._frame(rows, reset=False))
@@ -387,7 +423,7 @@ def _features_of_readable(step: TablePreprocessor, rows: Any) -> tuple[Any, dict
         known = sparse.csr_array if step.preprocessing_.texts else np.zeros
         features = known((len(read), len(step.preprocessing_.names)))
     else:
-        features = _spread(step.transform(read.iloc[readable]), readable, len(read))
+        features = _spread(step._features(read.iloc[readable], found), readable, len(read))
     return features, {row: why for row, why in enumerate(reasons) if why is not None}
 
 

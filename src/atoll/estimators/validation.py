@@ -213,7 +213,7 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     if not all(np.isfinite(X[i : i + 65536]).all() for i in range(0, len(X), 65536)):
         raise ValueError(_where_not_finite(estimator, X))
     if reset:
-        _check_size(estimator, X)
+        check_size(X, getattr(estimator, "feature_names_in_", None))
         return X
     # Beyond this nothing changes, except that squares would overflow.
     if float(np.abs(X).max(initial=0.0)) <= LARGEST:
@@ -255,9 +255,15 @@ def _chosen_columns(estimator: BaseEstimator, X: Any) -> str:
     return f"Pass the columns of the fit alone, in their order: {chosen}."
 
 
-def _check_size(estimator: BaseEstimator, X: Array) -> None:
-    """Raise a ValueError for columns whose squares overflow, or whose differences underflow."""
-    if not X.size:
+def check_size(X: Any, names: Sequence[str] | None) -> None:
+    """Raise a ValueError for columns whose squares overflow, or whose differences underflow.
+
+    Parameters
+    ----------
+    X : (n, d)
+    names : of its columns; None: they go by their places
+    """
+    if sparse.issparse(X) or not X.size:
         return
     low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
     huge = np.flatnonzero(np.maximum(-low, high) > LARGEST)
@@ -271,7 +277,7 @@ def _check_size(estimator: BaseEstimator, X: Array) -> None:
         if len(columns):
             raise ValueError(
                 f"X holds {what}, in {len(columns)} column{'s' * (len(columns) != 1)}: "
-                f"{shortened_list(_column_names(estimator, columns))}. {instead}"
+                f"{shortened_list(_names_of(names, columns))}. {instead}"
             )
 
 
@@ -309,5 +315,8 @@ def _where_not_finite(estimator: BaseEstimator, X: Array) -> str:
 
 
 def _column_names(estimator: BaseEstimator, columns: NDArray[np.integer]) -> list[str]:
-    names = getattr(estimator, "feature_names_in_", None)
+    return _names_of(getattr(estimator, "feature_names_in_", None), columns)
+
+
+def _names_of(names: Sequence[str] | None, columns: NDArray[np.integer]) -> list[str]:
     return [repr(str(names[j])) if names is not None else str(j) for j in columns]

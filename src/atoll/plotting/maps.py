@@ -11,6 +11,7 @@ from scipy import sparse
 from atoll.core.extras import import_extra
 from atoll.core.rows import unit_rows
 from atoll.core.selection import some_rows
+from atoll.core.value_spans import counted_together
 from atoll.plotting.current import current_axes
 from atoll.plotting.palette import (
     INK,
@@ -429,10 +430,11 @@ def _predict_in_batches(
     """Return probabilities (m, K) at points of the plane, mapped back to features in batches."""
     size = max(1, min(4096, 4_000_000 // n_features))
     batches = []
-    for start in range(0, len(points), size):
-        batch = points[start : start + size]
-        rows = batch if plane is None else plane.inverse_transform(batch)
-        batches.append(estimator.predict_proba(_as_fitted(estimator, rows)))
+    with counted_together():  # the corners of a map may lie far from all rows
+        for start in range(0, len(points), size):
+            batch = points[start : start + size]
+            rows = batch if plane is None else plane.inverse_transform(batch)
+            batches.append(estimator.predict_proba(_as_fitted(estimator, rows)))
     return np.concatenate(batches)
 
 
