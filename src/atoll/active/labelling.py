@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.class_slips import remark_on_slips
-from atoll.core.labels import hint_at_words, is_auto, kind_of, object_array, parse_labels
+from atoll.core.labels import kind_of, object_array, parse_labels
+from atoll.core.markers import hint_at_words, is_auto
 
 MARKER = -1  # of an unlabelled row among integers, as in scikit-learn
 

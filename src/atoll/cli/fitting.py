@@ -146,7 +146,7 @@ def refuse_placeholder(targets: Any) -> None:
     ----------
     targets : (n,) cells of the column of labels
     """
-    from atoll.core.labels import placeholders_in
+    from atoll.core.markers import placeholders_in
 
     for name, _, is_most, share in placeholders_in(targets):
         if is_most:

@@ -426,7 +426,7 @@ def without_unknown(
     >>> without_unknown([3, 8], ["cat", "?"], ["cat", "dog"])
     ([3], ['cat'], ['?'])
     """
-    from atoll.core.labels import WORDS_FOR_UNLABELLED
+    from atoll.core.markers import WORDS_FOR_UNLABELLED
 
     known = set(np.asarray(classes).tolist())
     told = [

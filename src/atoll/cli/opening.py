@@ -130,7 +130,8 @@ def labels_of(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any] | None:
     """
     import numpy as np
 
-    from atoll.core.labels import markers_of, read_target
+    from atoll.core.labels import read_target
+    from atoll.core.markers import markers_of
 
     if bundle.target not in frame.columns:
         return None

@@ -5,9 +5,7 @@ Past this boundary a missing label is a mask, never a number.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -15,12 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atoll.core.extras import import_extra
+from atoll.core.markers import (
+    WORDS_FOR_UNLABELLED,
+    hint_at_words,
+    is_auto,
+    is_null,
+    markers_of,
+    refuse_misspelt,
+)
 from atoll.core.remarks import warn_user
-
-WORDS_FOR_UNLABELLED = frozenset(
-    ["", "?", "-", "-1", "-1.0", ".", "na", "n/a", "nan", "none", "null", "missing"]
-) | {"tbd", "todo", "unknown", "unlabeled", "unlabelled", "not labeled", "not labelled"}
-"""Labels, in lower case, that may well mean that the row has no label."""
 
 MOSTLY = 0.75
 """Share of -1 above which two classes, -1 and 1, are remarked on."""
@@ -120,7 +121,7 @@ def parse_labels(
     if is_auto(unlabelled) and marked.any() and not is_labelled.all():
         _remark_on_two_markers(int(marked.sum()), int((~is_labelled).sum()))
     if not is_auto(unlabelled):
-        _refuse_misspelt(markers_of(unlabelled), known, marked)
+        refuse_misspelt(markers_of(unlabelled), known, marked)
     is_labelled[is_labelled] = ~marked
     known = known[~marked]
 
@@ -385,17 +386,7 @@ def _is_null(values: NDArray[Any]) -> NDArray[np.bool_]:
         return np.isnat(values)
     if values.dtype.kind not in "OT":
         return np.zeros(len(values), dtype=bool)
-    return np.fromiter((_is_null_object(v) for v in values), dtype=bool, count=len(values))
-
-
-def _is_null_object(value: Any) -> bool:
-    # pandas' NA and NaT are known by their names: pandas may be missing, and NA has no truth value.
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        return bool(np.isnat(value))
-    # NaN is the number that does not equal itself, whatever its type.
-    return isinstance(value, float | np.floating | Decimal) and bool(value != value)
+    return np.fromiter((is_null(v) for v in values), dtype=bool, count=len(values))
 
 
 def _plain_dtype(known: NDArray[Any]) -> NDArray[Any]:
@@ -507,123 +498,6 @@ def _remark_on_two_markers(n_minus_one: int, n_nulls: int) -> None:
         "unlabelled. If -1 is a class, pass unlabelled=None to say so.",
         UserWarning,
     )
-
-
-class Placeholder(NamedTuple):
-    """A label that often means that the row has none.
-
-    name : the label
-    n_rows : how many have it
-    is_most : whether most of the rows with a label have this one
-    share : how many rows, in words, such as "3 of 40 rows" or "3 of 8 labelled rows"
-    """
-
-    name: str
-    n_rows: int
-    is_most: bool
-    share: str
-
-
-def placeholders_in(values: Iterable[Any]) -> list[Placeholder]:
-    """Return the labels that often mean that a row has none, the most frequent first.
-
-    Shares are of the rows that have a label, since most rows of a table may have none.
-
-    Examples
-    --------
-    >>> [found] = placeholders_in(["ant", "bee", "?", None, None, None])
-    >>> found.share, found.is_most
-    ('1 of 3 labelled rows', False)
-    >>> [found] = placeholders_in(["ant", "?", "?"])
-    >>> found.share, found.is_most
-    ('2 of 3 rows', True)
-    """
-    cells = list(values)
-    return _placeholders(Counter(v for v in cells if not _is_null_object(v)), len(cells))
-
-
-def _placeholders(counts: Mapping[Any, int], n_rows: int) -> list[Placeholder]:
-    """Return the placeholders among labels, given how many of the `n_rows` rows have each."""
-    n_known = sum(counts.values())
-    of = f"{n_known} {'rows' if n_known == n_rows else 'labelled rows'}"
-    return [
-        Placeholder(name, count, 1 < count > n_known / 2, f"{count} of {of}")
-        for name, count in sorted(counts.items(), key=lambda item: -item[1])
-        if isinstance(name, str) and name.strip().lower() in WORDS_FOR_UNLABELLED
-    ]
-
-
-def hint_at_words(labels: PartialLabels, unlabelled: Any = "auto") -> None:
-    """Warn of a class whose name often means that there is no label.
-
-    Raise a ValueError if it is the class of most labelled rows, and nothing was said of markers.
-    """
-    if labels.classes.dtype.kind not in "OUT":
-        return
-    counts = dict(zip(labels.classes.tolist(), labels.counts.tolist()))
-    for name, count, is_most, share in _placeholders(counts, len(labels.codes)):
-        who = "y has" if count == 1 else f"{share} have"  # chunks give each label only once
-        if not is_auto(unlabelled):
-            warn_user(
-                f"{who} the label {name!r}, which is read as a class. If it means that the label "
-                f"is not known, give unlabelled a list that has {name!r} as well; if it is a "
-                "class, classes=[…] says so.",
-                UserWarning,
-            )
-            continue
-        if is_most:
-            raise ValueError(
-                f"{share} have the label {name!r}, which seems to mean that the label is not "
-                f"known; say so with unlabelled={name!r}, or with unlabelled=None that it is a "
-                "class."
-            )
-        warn_user(
-            f"{who} the label {name!r}, which is read as a class. If it means that the label is "
-            f"not known, pass unlabelled={name!r}; if it is a class, unlabelled=None says so.",
-            UserWarning,
-        )
-
-
-def markers_of(unlabelled: Any) -> tuple[Any, ...]:
-    """Return the values that mean unlabelled: one, or several in a list, a tuple or a set.
-
-    Examples
-    --------
-    >>> markers_of("?"), markers_of(["?", "todo"])
-    (('?',), ('?', 'todo'))
-    """
-    several = isinstance(unlabelled, list | tuple | set | frozenset)
-    return tuple(unlabelled) if several else (unlabelled,)
-
-
-def _refuse_misspelt(
-    markers: Sequence[Any], known: NDArray[Any], marked: NDArray[np.bool_]
-) -> None:
-    """Raise a ValueError for a marker that no row has, where a label is like it but for its form.
-
-    Parameters
-    ----------
-    known : (l,) labels
-    marked : (l,) which of them mean unlabelled
-    """
-    found = set(known[marked].tolist())
-    missing = [m for m in markers if m is not None and m not in found]
-    if not missing:
-        return
-    others = set(known[~marked].tolist())
-    by_letters = {str(label).strip().casefold(): label for label in others}
-    for marker in missing:
-        meant = by_letters.get(str(marker).strip().casefold())
-        if meant is not None:
-            raise ValueError(
-                f"unlabelled={marker!r} is the label of no row, but {meant!r} is; write it as y "
-                f"does, unlabelled={meant!r}."
-            )
-
-
-def is_auto(unlabelled: Any) -> bool:
-    """Return whether a setting of `unlabelled` is "auto", and no label of some other type."""
-    return isinstance(unlabelled, str) and unlabelled == "auto"
 
 
 def _codes_in(known: NDArray[Any], classes: Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:

@@ -17,7 +17,8 @@ from sklearn.base import clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import BaseCrossValidator
 
-from atoll.core.labels import PartialLabels, is_auto, parse_labels, with_gaps
+from atoll.core.labels import PartialLabels, parse_labels, with_gaps
+from atoll.core.markers import is_auto
 from atoll.core.repeated_rows import repeated_labels
 from atoll.core.selection import some_rows
 from atoll.diagnostics import entropy

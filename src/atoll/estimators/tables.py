@@ -20,7 +20,8 @@ from atoll.core.chunks import RowChunks, is_dask
 from atoll.core.extras import import_extra
 from atoll.core.fillings import carrying, fillings_of, with_remarks
 from atoll.core.label_copies import label_codes, label_copies
-from atoll.core.labels import PartialLabels, parse_labels, placeholders_in, unmasked
+from atoll.core.labels import PartialLabels, parse_labels, unmasked
+from atoll.core.markers import placeholders_in
 from atoll.core.number_texts import were_texts, with_decimal_commas, with_numbers
 from atoll.core.remarks import hearing, warn_user
 from atoll.core.strangers import about_strangers

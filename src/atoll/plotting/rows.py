@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from atoll.core.labels import PartialLabels, is_auto, parse_labels
+from atoll.core.labels import PartialLabels, parse_labels
+from atoll.core.markers import is_auto
 
 
 def feature_names_of(estimator: Any, X: Any, given: ArrayLike | None = None) -> list[str]:

@@ -20,7 +20,8 @@ from atoll.core.blank_rows import MANY, left_to_the_end, mostly_blank
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
 from atoll.core.fillings import carrying, fillings_of
-from atoll.core.labels import PartialLabels, is_auto
+from atoll.core.labels import PartialLabels
+from atoll.core.markers import is_auto
 from atoll.core.overwriting import PAGE, check_output
 from atoll.core.progress import progress_bar
 from atoll.core.selection import some_rows
