@@ -34,7 +34,7 @@ MODELS = {
     "SSGP": lambda: SSGPClassifier(selection=None, random_state=0, **CHAINS),
     "Laplacian SVM": lambda: LaplacianSVC(selection=None, random_state=0),
     "Laplacian least squares": lambda: LaplacianRLSClassifier(selection=None, random_state=0),
-    "transductive SVM": lambda: TransductiveSVC(random_state=0),
+    "transductive SVM": lambda: TransductiveSVC(C=10.0, unlabelled_cost=0.0, random_state=0),
 }
 
 
