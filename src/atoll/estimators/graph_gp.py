@@ -325,10 +325,13 @@ class GraphGPClassifier(InformedClassifier):
         return kept, graph, modes, known
 
     def _doubts(self, X: Any, proba: Array) -> Array | None:
-        # Labels are held out of the graph with label noise, whose doubts are larger: take the mean.
+        # Labels are held out of the graph with label noise, whose doubts are larger: take the mean,
+        # with the graph's own word. How far it is believed, labels left out have said already.
         if self.label_record_ is None:
             return None
         record = self.label_record_
+        doubt = np.broadcast_to(self.posterior_.doubt, proba.shape[1:])
+        own = (proba - doubt) / (1.0 - doubt.sum())
 
         def with_noise(rows: Any) -> Array:
             return label_doubts.predicted(record, [self.posterior_.row_features(rows)])
@@ -336,7 +339,7 @@ class GraphGPClassifier(InformedClassifier):
         with self._threads():
             q = averaged(with_noise, self._read_rows(X), fillings_of(X))
         predicted = np.arange(len(q)), proba.argmax(axis=1)
-        return 1.0 - 0.5 * (q[predicted] + proba[predicted])
+        return 1.0 - 0.5 * (q[predicted] + own[predicted])
 
     def _recipe_of_draws(self, n_classes: int) -> Recipe | None:
         """Return how functions are drawn where labels are few; None under another likelihood."""
