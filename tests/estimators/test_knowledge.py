@@ -619,3 +619,14 @@ def test_suspects_of_a_filtered_table_have_its_index_beside_their_rows(tmp_path)
     found = piped.fit(table, pd.Series(labels, table.index))[-1].suspect_labels()
     assert found.in_index[0] == 104
     assert not len(fit(GraphGPClassifier, table.to_numpy(), labels).suspect_labels().in_index)
+
+
+def test_doubts_of_the_graph_do_not_take_in_what_labels_left_out_have_said():
+    X, truth = make_crescents(200, random_state=0)
+    y = hide_labels(truth, per_class=6, marker=-1, random_state=0)
+    model = GraphGPClassifier(random_state=0, class_prior=[0.95, 0.05]).fit(X, y)
+    proba = model.predict_proba(X)
+    doubts = model._doubts(X, proba)
+    assert np.all((doubts >= 0.0) & (doubts <= 1.0))
+    model.posterior_ = model.posterior_._replace(doubt=np.array([0.45, 0.45]))
+    np.testing.assert_allclose(model._doubts(X, proba), doubts, rtol=0, atol=1e-12)

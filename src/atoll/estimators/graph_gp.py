@@ -329,17 +329,15 @@ class GraphGPClassifier(InformedClassifier):
         # with the graph's own word. How far it is believed, labels left out have said already.
         if self.label_record_ is None:
             return None
-        record = self.label_record_
-        doubt = np.broadcast_to(self.posterior_.doubt, proba.shape[1:])
-        own = (proba - doubt) / (1.0 - doubt.sum())
+        record, own = self.label_record_, self.posterior_._replace(doubt=0.0)
 
-        def with_noise(rows: Any) -> Array:
-            return label_doubts.predicted(record, [self.posterior_.row_features(rows)])
+        def by_both(rows: Any) -> Array:
+            with_noise = label_doubts.predicted(record, [own.row_features(rows)])
+            return 0.5 * (with_noise + own.proba(rows))
 
         with self._threads():
-            q = averaged(with_noise, self._read_rows(X), fillings_of(X))
-        predicted = np.arange(len(q)), proba.argmax(axis=1)
-        return 1.0 - 0.5 * (q[predicted] + own[predicted])
+            q = averaged(by_both, self._read_rows(X), fillings_of(X))
+        return 1.0 - q[np.arange(len(q)), proba.argmax(axis=1)]
 
     def _recipe_of_draws(self, n_classes: int) -> Recipe | None:
         """Return how functions are drawn where labels are few; None under another likelihood."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist, squareform
 from scipy.stats import binomtest
 
 from atoll.core.column_scales import unlike_scales
@@ -58,7 +59,6 @@ def remark_on_scales(model: Any, X: Any, labels: PartialLabels) -> None:
 
 def _by_nearest(rows: Array, codes: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return the class of the nearest other row, (l,)."""
-    squares = np.sum(rows**2, axis=1)
-    apart = squares[:, None] + squares - 2.0 * rows @ rows.T
+    apart = squareform(pdist(rows, "sqeuclidean"))  # by differences: large means lose no digits
     np.fill_diagonal(apart, np.inf)
     return codes[apart.argmin(axis=1)]

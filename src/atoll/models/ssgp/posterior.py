@@ -27,7 +27,6 @@ Array = NDArray[np.float64]
 States = NDArray[np.intp]
 
 N_CHAINS = 4
-NO_PARAMETERS = np.zeros(0)  # of the regions
 
 
 class Component(NamedTuple):
@@ -179,9 +178,9 @@ def left_out(fit: Fit, labels: Labels) -> Array:
     if labels.n_classes == 2:
         found = fit.propagation
         return probit.log_class_probabilities(found.cavity_mean, found.cavity_variance)
-    regions = probit_gp.family(labels.codes, labels.n_classes).at(NO_PARAMETERS).regions
-    likelihood = probit_gp.likelihood(labels.n_classes)
-    return probit_gp.left_out(fit.gram, regions, likelihood, NO_PARAMETERS)
+    regions = multinomial_probit.regions(labels.codes, labels.n_classes)
+    likelihood = multinomial_probit.MultinomialProbit()
+    return probit_gp.left_out(fit.gram, regions, likelihood, np.zeros(0))
 
 
 def constraints(labels: Labels) -> Callable[[Array], Array]:
