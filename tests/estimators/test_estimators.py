@@ -212,7 +212,8 @@ def test_progress_is_shown_when_asked_for_and_changes_nothing(model, at_a_termin
 )
 def test_the_names_of_the_classes_are_of_no_account(model):
     # A class renamed is sorted elsewhere: its probabilities move along, in distribution. Fits
-    # are independent, so the rank test is exact, however short the chains.
+    # are independent, so the rank test is exact, however short the chains. Rounding errors of
+    # fits that all found one optimum are no difference.
     X, y = problem()
     renamed = dict(zip(CLASSES, [*CLASSES[1:], CLASSES[0]]))
     position = [CLASSES.index(renamed[name]) for name in CLASSES]
@@ -223,7 +224,7 @@ def test_the_names_of_the_classes_are_of_no_account(model):
 
     def probabilities(labels, seed):
         fitted = short(model, random_state=seed, **least).fit(X, labels)
-        return fitted.predict_proba(X[:3])
+        return fitted.predict_proba(X[:3]).round(9)
 
     plain = np.array([probabilities(y, seed) for seed in range(14)])
     moved = np.array([probabilities(y_renamed, 100 + seed) for seed in range(14)])

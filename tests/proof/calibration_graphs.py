@@ -10,6 +10,7 @@ from scipy.special import expit, logsumexp
 from sklearn.gaussian_process.kernels import RBF
 
 from atoll.core.graphs import neighbour_graph, self_tuning_weights
+from atoll.kernels.detailed import DETAIL, with_detail
 from atoll.kernels.graph_spectral import graph_modes
 from atoll.kernels.graph_warped import Geometry
 from atoll.models import graph_gp, graph_softmax, ssgp
@@ -175,6 +176,7 @@ def of_ssgp_regression(rng):
 # The sparse engine --------------------------------------------------------------------------------
 
 SPARSE_SIZES, N_BASE, N_INDUCING, N_NOISE = (3, 10, 25, 60), 60, 8, 2
+DETAILS = (0.0, DETAIL, 0.5)  # of the kernel; the engine's own is the second
 
 
 def of_sparse(n_classes, rng):
@@ -184,7 +186,7 @@ def of_sparse(n_classes, rng):
     """
     from atoll.models.archipelago.engine import hmc
 
-    K, n = n_classes, int(rng.choice(SPARSE_SIZES))
+    K, n, detail = n_classes, int(rng.choice(SPARSE_SIZES)), rng.choice(DETAILS)
     base = rng.standard_normal((N_BASE, 2))
     inducing, eps = base[:N_INDUCING], rng.standard_normal((N_NOISE, N_BASE, K))
     mean, sd = np.array([1.0, 0.0]), np.array([0.7, 0.4])
@@ -192,8 +194,9 @@ def of_sparse(n_classes, rng):
 
     def functions(v, theta):
         unit = np.append(0.0, theta[1:])
-        C = sim.rbf(inducing, inducing, unit) + 1e-4 * np.eye(N_INDUCING)
-        A = np.linalg.solve(np.linalg.cholesky(C), sim.rbf(inducing, base, unit))
+        C = with_detail(sim.rbf(inducing, inducing, unit), detail) + 1e-4 * np.eye(N_INDUCING)
+        across = with_detail(sim.rbf(inducing, base, unit), detail)
+        A = np.linalg.solve(np.linalg.cholesky(C), across)
         left = np.sqrt(np.maximum(1.0 - (A**2).sum(axis=0), 0.0) + 1e-12)
         return np.exp(0.5 * theta[0]) * (A.T @ v.T + left[:, None] * eps)
 
@@ -204,7 +207,7 @@ def of_sparse(n_classes, rng):
     n_labelled = max(1, n // 3)
     data = hmc.SparseData(
         labelled=base[places[:n_labelled]], labels=np.eye(K)[classes[:n_labelled]],
-        rows=base[places[n_labelled:]], base=base, inducing=inducing,
+        rows=base[places[n_labelled:]], base=base, inducing=inducing, detail=detail,
         noise=np.concatenate([eps[:, places], eps], axis=1),
         centre=np.zeros((K, N_INDUCING)), factors=np.tile(np.eye(N_INDUCING), (K, 1, 1)),
         theta_centre=mean, prior_mean=mean, prior_sd=sd,

@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 KERNEL = ConstantKernel(np.exp(2.0)) * RBF(1.0)
 PRIOR = (np.array([2.0, 0.0]), np.array([1.0, 1.0]))  # a kernel that is given: deviations of one
+DETAIL = 0.3  # of the sparse engine's kernel: more than its own, for it to matter here
 LEAST_ESS = 100  # of either side, for a standard error to be one
 ROUNDING = 2e-4  # of probabilities and log-parameters: the two sides' jitters, and float32
 FALSE_ALARM = 1e-6  # chance that any comparison of the whole set is out of bounds by chance
@@ -304,7 +305,8 @@ def of_sparse_islands(n, seed, n_classes=2):
     mean, sd = np.array([1.0, 0.0]), np.array([0.7, 0.4])
     noise = rng.standard_normal((2, n + 80, K))
     problem = (
-        X[:n_labelled], np.eye(K)[codes[:n_labelled]], X[n_labelled:], base, inducing, noise,
+        X[:n_labelled], np.eye(K)[codes[:n_labelled]], X[n_labelled:], base, inducing, DETAIL,
+        noise,
     )  # fmt: skip
     data = hmc.SparseData(
         *problem, np.zeros((K, 10)), np.tile(np.eye(10), (K, 1, 1)), mean, mean, sd
@@ -358,7 +360,7 @@ def long(ours, nuts, parts=1):
 
 # These take many minutes: chains are run in parts, side by side.
 LONG = {
-    ("null category", 100): long((4, 2400), (3, 600)),
+    ("null category", 100): long((4, 4800), (3, 600)),
     ("Archipelago given rejections, two classes", 30): long((4, 6000), (3, 1200)),
     ("Archipelago given rejections, two classes", 45): long((4, 3000), (3, 1500), parts=3),
     ("Archipelago given rejections, two classes", 100): long((2, 1500), (1, 500), parts=6),

@@ -229,16 +229,20 @@ def sparse_islands(problem, prior, **lengths):
     """Archipelago through inducing values, π being some points of it.
 
     problem : labelled (l, d), labels (l, K) one-hot, rows (u, d), base (J, d), inducing (m, d),
-        noise (S, l + u + J, K)
+        the kernel's detail, noise (S, l + u + J, K)
     """
-    labelled, labels, rows, base, inducing, noise = map(jnp.asarray, problem)
+    labelled, labels, rows, base, inducing, detail, noise = map(jnp.asarray, problem)
     l, u, K = len(labelled), len(rows), labels.shape[1]  # noqa: E741
     places = jnp.concatenate([labelled, rows, base])
 
+    def correlation(first, second, theta):
+        e = rbf(first, second, jnp.stack([jnp.zeros(()), theta[1]]))
+        return (1.0 - detail) * e + detail * e**4
+
     def functions(v, theta):
-        unit = jnp.stack([jnp.zeros(()), theta[1]])
-        C = rbf(inducing, inducing, unit) + 1e-4 * jnp.eye(len(inducing))
-        A = solve_triangular(jnp.linalg.cholesky(C), rbf(inducing, places, unit), lower=True)
+        C = correlation(inducing, inducing, theta) + 1e-4 * jnp.eye(len(inducing))
+        across = correlation(inducing, places, theta)
+        A = solve_triangular(jnp.linalg.cholesky(C), across, lower=True)
         left = jnp.sqrt(jnp.maximum(1.0 - (A**2).sum(axis=0), 0.0) + 1e-12)
         return jnp.exp(0.5 * theta[0]) * (A.T @ v.T + left[:, None] * noise)
 

@@ -212,9 +212,12 @@ def test_factors_that_go_from_step_to_step_are_those_of_the_state():
     assert np.abs(state.log_parameters - begin.log_parameters).min() > 0.05
 
 
-@pytest.mark.parametrize("own_scales", [False, True])
-def test_the_chains_density_has_its_gradient(own_scales):
-    """By values, amplitude and length-scales, one for both features or one each."""
+@pytest.mark.parametrize(("own_scales", "low"), [(False, 0.0), (True, 0.0), (False, 1e4)])
+def test_the_chains_density_has_its_gradient(own_scales, low):
+    """By values, amplitude and length-scales, one for both features or one each.
+
+    Where all functions are low, what is kept is less than the least number.
+    """
     rng = np.random.default_rng(0)
     data = sparse_data(rng, noise=rng.normal(size=(2, 6, K)))
     p = 3 if own_scales else 2
@@ -223,8 +226,10 @@ def test_the_chains_density_has_its_gradient(own_scales):
            for name in ("labelled", "rows", "base", "inducing")},
         prior_mean=np.zeros(p), prior_sd=np.array([1.0, 0.5, 0.7])[:p],
     )  # fmt: skip
-    v, theta = rng.normal(size=(K, 3)), np.append(THETA, -0.2)[:p]
-    by_v, by_theta = hmc.log_density(v, theta, hmc.features_at(theta, data), data, True)[1:]
+    v, theta = rng.normal(size=(K, 3)) - low, np.append(THETA, -0.2)[:p]
+    known = hmc.features_at(theta, data)
+    by_v, by_theta = hmc.log_density(v, theta, known, data, True)[1:]
+    assert (np.exp(hmc.terms_at(v, theta, known, data).log_norm) == 0.0) == (low > 0.0)
 
     def value(v, theta):
         return hmc.log_density(v, theta, hmc.features_at(theta, data), data, False)[0]

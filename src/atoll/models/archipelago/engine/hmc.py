@@ -149,7 +149,7 @@ def features_at(theta: Array, data: SparseData) -> Features:
 
 def terms_at(v: Array, theta: Array, known: Features, data: SparseData) -> Terms:
     """Return the log-likelihood, and its slope by g = a (Aᵀ v + what is left open)."""
-    l, J, S = len(data.labelled), len(data.base), len(data.noise)  # noqa: E741
+    l = len(data.labelled)  # noqa: E741
     n = l + len(data.rows)
     g = np.exp(0.5 * theta[0]) * (v @ known.A + known.noise)
     top = g.max(axis=1)
@@ -157,20 +157,20 @@ def terms_at(v: Array, theta: Array, known: Features, data: SparseData) -> Terms
     total = shares.sum(axis=1)
     shares /= total[:, None]
     log_total = top + np.log(total)
-    kept, rejected = expit(log_total), expit(-log_total)
+    rejected = expit(-log_total[:, l:])
 
     ones = data.labels.T
     of_labels = (ones * g[:, :, :l]).sum(axis=1) - np.logaddexp(0.0, log_total[:, :l])
     of_rows = log_expit(log_total[:, l:n])
-    norm = float(kept[:, n:].mean(dtype=np.float64))
-    likelihood = _log_means(of_labels) + _log_means(of_rows) - n * float(np.log(norm))
+    log_kept = log_expit(log_total[:, n:])  # on a path gone astray all of them may be e^-200
+    log_norm = _log_means(log_kept.astype(np.float64).reshape(-1, 1))
+    likelihood = _log_means(of_labels) + _log_means(of_rows) - n * log_norm
     by_label, by_row = softmax(of_labels, axis=0), softmax(of_rows, axis=0)
-    by_base = kept.dtype.type(-n / (norm * J * S))
-    weights = [-by_label * kept[:, :l], by_row * rejected[:, l:n]]
-    weights.append(by_base * kept[:, n:] * rejected[:, n:])
-    slope = shares * np.concatenate(weights, axis=1)[:, None]
+    by_base = -n * softmax(log_kept)
+    weights = [-by_label * expit(log_total[:, :l]), np.hstack([by_row, by_base]) * rejected]
+    slope = shares * np.hstack(weights)[:, None]
     slope[:, :, :l] += by_label[:, None] * ones
-    return Terms(likelihood, float(np.log(norm)), g, slope, shares)
+    return Terms(likelihood, log_norm, g, slope, shares)
 
 
 def _log_means(x: Array) -> float:
