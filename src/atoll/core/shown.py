@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, TypeVar
 
@@ -59,6 +59,44 @@ def shortened(names: Sequence[str]) -> str:
     """
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
+
+
+def told_apart(names: Sequence[str], longest: int) -> list[str]:
+    """Return names on one line each, at most so long; where two begin alike, how they go on.
+
+    Examples
+    --------
+    >>> told_apart(["red", "a rather long name"], 12)
+    ['red', 'a rather lo…']
+    >>> told_apart(["a rather long name", "a rather long word"], 12)
+    ['a ra…ng name', 'a ra…ng word']
+    """
+    texts = [" ".join(str(name).split()) for name in names]
+    cut = [text if len(text) <= longest else text[: longest - 1] + "…" for text in texts]
+    _go_on(texts, cut, range(len(texts)), longest)
+    return cut
+
+
+def _go_on(texts: list[str], cut: list[str], places: Iterable[int], longest: int) -> None:
+    """Show names that are cut to the same text from where they begin to differ."""
+    alike: dict[str, list[int]] = {}
+    for place in places:
+        alike.setdefault(cut[place], []).append(place)
+    for group in alike.values():
+        found = sorted({texts[place] for place in group})
+        if len(found) == 1:
+            continue
+        pairs = enumerate(zip(found[0], found[-1]))  # what these share, all in between share
+        common = next((i for i, (a, b) in pairs if a != b), len(found[0]))
+        head = longest // 3
+        room = longest - head - 1
+        for place in group:
+            text = texts[place]
+            end = text[max(head, min(common, len(text) - room)) :]
+            end = end if len(end) <= room else end[: room - 1] + "…"
+            cut[place] = f"{text[:head]}…{end}"
+        if len({cut[place] for place in group}) > 1:
+            _go_on(texts, cut, group, longest)
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

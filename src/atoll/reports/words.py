@@ -45,6 +45,19 @@ def percents(low: float, high: float) -> tuple[str, str]:
     return f"{texts[0]}%", f"{texts[1]}%"
 
 
+def probability(p: float) -> str:
+    """Return a probability with two decimals; only 0 is shown as 0.00, and only 1 as 1.00.
+
+    Examples
+    --------
+    >>> probability(0.5), probability(0.9962), probability(0.0038), probability(1.0)
+    ('0.50', '>0.99', '<0.01', '1.00')
+    """
+    if 0.995 <= p < 1.0:
+        return ">0.99"
+    return "<0.01" if 0.0 < p < 0.005 else f"{p:.2f}"
+
+
 def cell(value: Any) -> str:
     """Return a cell of the user's table; a blank one is a dash."""
     if value is None or value != value:
