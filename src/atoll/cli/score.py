@@ -8,6 +8,7 @@ import typer
 
 from atoll.cli.options import DataPath, ModelPath, Quiet, TargetOfModel
 from atoll.cli.terminal import one_line_errors, speaker, table_lines
+from atoll.core.shown import told_apart
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from atoll.estimators.held_out import Scores
     from atoll.estimators.persistence import ModelBundle
 
+_LONGEST_NAME = 24  # characters of a class in that table
 MOST_CLASSES = 20  # with more classes there is no table of confusions
 FEWEST_WORDS = 5  # known words from which on texts with the same words are copies
 ROUNDING = 2.0**-30  # of a column's largest number: closer numbers count as the same
@@ -128,8 +130,9 @@ def confusion_table(
 
     counts = np.zeros((len(classes), len(classes)), dtype=int)
     np.add.at(counts, (codes, p.argmax(axis=1)), 1)
-    header = ["truth \\ predicted", *map(str, classes)]
-    return header, [[str(name), *map(str, row)] for name, row in zip(classes, counts.tolist())]
+    names = told_apart([str(name) for name in classes], _LONGEST_NAME)
+    header = ["truth \\ predicted", *names]
+    return header, [[name, *map(str, row)] for name, row in zip(names, counts.tolist())]
 
 
 def _left_out(y: Any, labelled: Any, legible: Any, known: Any) -> list[str]:

@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import textwrap
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -278,20 +279,37 @@ def table_lines(
     wine  thirteen
           numbers
     """
-    widths = [max(len(cell) for cell in column) for column in zip(header, *rows)]
+    header, *rows = ([" ".join(cell.split()) for cell in line] for line in (header, *rows))
+    widths = [max(map(_places, column)) for column in zip(header, *rows)]
     limit = terminal_width() if width is None else width
     if limit is not None:
         room = limit - GAP * (len(widths) - 1)
-        words = [max(map(len, " ".join(column).split())) for column in zip(header, *rows)]
+        words = [max(map(_places, " ".join(column).split())) for column in zip(header, *rows)]
         # Cells are folded between words if that is enough, and otherwise within them.
         widths = _narrowed(_narrowed(widths, room, words), room, [NARROWEST] * len(widths))
     lines = []
     for row in (header, *rows):
         cells = [_folded(cell, room) for cell, room in zip(row, widths)]
         for parts in zip_longest(*cells, fillvalue=""):
-            line = (" " * GAP).join(part.ljust(room) for part, room in zip(parts, widths))
+            line = (" " * GAP).join(
+                part + " " * (room - _places(part)) for part, room in zip(parts, widths)
+            )
             lines.append(line.rstrip())
     return lines
+
+
+def _places(text: str) -> int:
+    """Return how many places of a terminal a text takes: two for a sign of East Asia or a smiley.
+
+    Examples
+    --------
+    >>> _places("wine"), _places("日本"), _places("e\u0301")
+    (4, 4, 1)
+    """
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in text)
+    return len(text) + wide - sum(unicodedata.category(sign) in ("Mn", "Me", "Cf") for sign in text)
 
 
 def _narrowed(widths: list[int], room: int, least: list[int]) -> list[int]:
