@@ -603,7 +603,15 @@ def test_numbers_are_written_for_people():
 
 
 @pytest.mark.parametrize(
-    ("share", "text"), [(1.0, "100%"), (0.9996, "99.96%"), (0.004, "0.40%"), (0.0, "0%")]
+    ("share", "text"),
+    [
+        (1.0, "100%"),
+        (0.99999, ">99.99%"),
+        (0.9996, "99.96%"),
+        (0.004, "0.40%"),
+        (0.00001, "<0.01%"),
+        (0.0, "0%"),
+    ],
 )
 def test_percentages_round_to_all_and_none_only_when_exact(share, text):
     assert words.percent(share) == text

@@ -323,7 +323,8 @@ def better_here(
     best, default : names of what is recommended, and of the default
     peers : names of those that `about_peers` speaks of
     """
-    better = [one.model for one in differences if one.log_loss.high < 0 and one.model not in peers]
+    seen = [one for one in differences if one.log_loss.mean <= -NO_DIFFERENCE]
+    better = [one.model for one in seen if one.log_loss.high < 0 and one.model not in peers]
     if best != default or not better:
         return ""
     its = "its 95% interval is" if len(better) == 1 else "their 95% intervals are"

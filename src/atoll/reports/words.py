@@ -23,7 +23,8 @@ def percent(share: float) -> str:
     # Rounding must not turn 99.6% into all, or 0.4% into none.
     text = f"{100 * share:.0f}%"
     if (text == "100%" and share < 1) or (text == "0%" and share > 0):
-        return f"{100 * share:.2f}%"
+        text = f"{100 * share:.2f}%"
+        return {"100.00%": ">99.99%", "0.00%": "<0.01%"}.get(text, text)
     return text
 
 
