@@ -18,7 +18,7 @@ from atoll.cli.commands import next_rows
 from atoll.cli.data_commands import make_dataset, reproduce
 from atoll.cli.fit_commands import compare, fit
 from atoll.cli.next_rows import _written
-from atoll.cli.score import confusion_table
+from atoll.cli.score import _confusion_lines, confusion_table
 from atoll.cli.terminal import table_lines
 from atoll.cli.wording import in_options
 from program import fail, run, succeed, two_clouds
@@ -250,6 +250,23 @@ def test_long_names_of_classes_are_cut_in_the_table_of_confusions_and_told_apart
     assert header[1:] == [row[0] for row in rows]
     assert [name[-6:] for name in header[1:]] == ["kind 0", "kind 1", "kind 2"]
     assert max(map(len, header)) <= 24
+
+
+@pytest.mark.parametrize(("n_classes", "columns"), [(9, "60"), (21, "")])
+def test_where_a_table_of_confusions_has_no_room_the_commonest_are_listed(
+    n_classes, columns, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", columns)
+    codes = np.repeat(np.arange(n_classes), 3)
+    p = np.eye(n_classes)[np.where(np.arange(len(codes)) < 2, 5, codes)]
+    lines = _confusion_lines(p, codes, [f"kind {k}" for k in range(n_classes)])
+    assert [line.split("  ")[0] for line in lines] == [
+        "truth, the commonest mistakes first",
+        "kind 0",
+    ]
+    assert lines[1].endswith("kind 5     2 of 3")
+    right = _confusion_lines(np.eye(n_classes)[codes], codes, list(range(n_classes)))  # digits fit
+    assert right == ["No row was predicted wrong."] if n_classes > 20 else len(right) == 10
 
 
 def test_probabilities_in_the_shell_have_as_many_digits_as_each_other():
