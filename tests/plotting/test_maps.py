@@ -318,6 +318,14 @@ def test_names_are_drawn_as_written_and_not_as_mathematics():
     assert not any("\n" in text for text in shown)
 
 
+def test_axes_whose_names_begin_alike_are_told_apart():
+    X, y, truth = blobs(2, 2)
+    frame = pd.DataFrame(X, columns=[f"width of the upper part of the {n}" for n in ("leg", "arm")])
+    ax = decision_map(GaussianNB().fit(frame, truth), frame, y, resolution=4)
+    assert ax.get_xlabel().endswith("leg")
+    assert ax.get_ylabel().endswith("arm")
+
+
 def test_data_frames_lend_their_names_and_models_get_them_back():
     X, y, truth = blobs(3, 2)
     frame = pd.DataFrame(X, columns=["petal", "sepal"])

@@ -8,7 +8,6 @@ import re
 import shutil
 import sys
 import textwrap
-import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from atoll.cli.wording import in_options, shell_word
 from atoll.core.extras import MissingExtraError
 from atoll.core.files import NO_ROOM
 from atoll.core.points import DASH
+from atoll.core.shown import places
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -280,11 +280,11 @@ def table_lines(
           numbers
     """
     header, *rows = ([" ".join(cell.split()) for cell in line] for line in (header, *rows))
-    widths = [max(map(_places, column)) for column in zip(header, *rows)]
+    widths = [max(map(places, column)) for column in zip(header, *rows)]
     limit = terminal_width() if width is None else width
     if limit is not None:
         room = limit - GAP * (len(widths) - 1)
-        words = [max(map(_places, " ".join(column).split())) for column in zip(header, *rows)]
+        words = [max(map(places, " ".join(column).split())) for column in zip(header, *rows)]
         # Cells are folded between words if that is enough, and otherwise within them.
         widths = _narrowed(_narrowed(widths, room, words), room, [NARROWEST] * len(widths))
     lines = []
@@ -292,24 +292,10 @@ def table_lines(
         cells = [_folded(cell, room) for cell, room in zip(row, widths)]
         for parts in zip_longest(*cells, fillvalue=""):
             line = (" " * GAP).join(
-                part + " " * (room - _places(part)) for part, room in zip(parts, widths)
+                part + " " * (room - places(part)) for part, room in zip(parts, widths)
             )
             lines.append(line.rstrip())
     return lines
-
-
-def _places(text: str) -> int:
-    """Return how many places of a terminal a text takes: two for a sign of East Asia or a smiley.
-
-    Examples
-    --------
-    >>> _places("wine"), _places("日本"), _places("e\u0301")
-    (4, 4, 1)
-    """
-    if text.isascii():
-        return len(text)
-    wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in text)
-    return len(text) + wide - sum(unicodedata.category(sign) in ("Mn", "Me", "Cf") for sign in text)
 
 
 def _narrowed(widths: list[int], room: int, least: list[int]) -> list[int]:

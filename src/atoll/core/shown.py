@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, TypeVar
@@ -99,6 +100,20 @@ def _go_on(texts: list[str], cut: list[str], places: Iterable[int], longest: int
             _go_on(texts, cut, group, longest)
 
 
+def places(text: str) -> int:
+    """Return how many places of a terminal a text takes: two for a sign of East Asia or a smiley.
+
+    Examples
+    --------
+    >>> places("wine"), places("日本"), places("e\u0301")
+    (4, 4, 1)
+    """
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in text)
+    return len(text) + wide - sum(unicodedata.category(sign) in ("Mn", "Me", "Cf") for sign in text)
+
+
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines of a plain table, each column as wide as its longest cell.
 
@@ -107,10 +122,13 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     >>> aligned(["row", "label"], [["17", "ant"]])
     ['row  label', '17   ant']
     """
-    widths = [max(map(len, column)) for column in zip(header, *rows)]
+    lines = [[" ".join(cell.splitlines()) for cell in cells] for cells in (header, *rows)]
+    widths = [max(map(places, column)) for column in zip(*lines)]
     return [
-        "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
-        for cells in (header, *rows)
+        "  ".join(
+            cell + " " * (width - places(cell)) for cell, width in zip(cells, widths)
+        ).rstrip()
+        for cells in lines
     ]
 
 

@@ -19,7 +19,6 @@ from atoll.plotting.palette import (
     class_colours,
     class_markers,
     plain_names,
-    plain_text,
     tidy,
 )
 from atoll.plotting.rows import feature_names_of, labels_of
@@ -560,8 +559,7 @@ def _frame(ax: Axes, grid: ProbabilityGrid) -> None:
 
 def _axis_label(grid: ProbabilityGrid, axis: int) -> str:
     # A plane's labels are written here and may be long; a feature's name comes from the user.
-    label = grid.axis_labels[axis]
-    return label if grid.subspace else plain_text(label)
+    return grid.axis_labels[axis] if grid.subspace else plain_names(grid.axis_labels)[axis]
 
 
 def _title(what: str, grid: ProbabilityGrid) -> str:

@@ -475,7 +475,7 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
         "later": left_to_the_end([fitted.table.number(i) for i in np.flatnonzero(later).tolist()]),
         "id_name": fitted.table.id_name if fitted.table.ids is not None else "",
         "first": fitted.table.first,
-        "columns": [fitted.table.columns[j] for j in columns],
+        "columns": told_apart([str(fitted.table.columns[j]) for j in columns], 24),
         "n_columns": len(fitted.table.columns),
     }
 
