@@ -88,6 +88,18 @@ def paired_difference(differences: Array, n_splits: int, most: float = np.inf) -
     return Paired(mean, float(low), float(high), float(student.cdf(0.0, n - 1, mean, scale)))
 
 
+def signed(difference: float) -> str:
+    """Return a difference with three decimals and its sign; what is shown as zero has none.
+
+    Examples
+    --------
+    >>> signed(0.0114), signed(-0.2), signed(-0.0004)
+    ('+0.011', '-0.200', '0.000')
+    """
+    text = f"{difference:+.3f}"
+    return text if float(text) else text[1:]
+
+
 def inflation(n_splits: int) -> float:
     """Return the factor by which overlapping training sets raise the variance of a mean over rows.
 

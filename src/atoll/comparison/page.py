@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.comparison.blending import BLEND
 from atoll.comparison.candidates import CANDIDATES
-from atoll.comparison.judging import NEAR, NO_DIFFERENCE, Paired
+from atoll.comparison.judging import NEAR, NO_DIFFERENCE, Paired, signed
 from atoll.comparison.result import ModelComparison
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
@@ -70,8 +70,8 @@ def _table(found: ModelComparison) -> tuple[list[str], list[list[str]]]:
             [
                 name,
                 f"{row.log_loss:.3f}",
-                "" if is_reference else f"{loss.mean:+.3f}",
-                "" if is_reference else f"{loss.low:+.3f} to {loss.high:+.3f}",
+                "" if is_reference else signed(loss.mean),
+                "" if is_reference else f"{signed(loss.low)} to {signed(loss.high)}",
                 f"{row.error:.3f}",
                 f"{row.seconds:.2f}",
             ]
@@ -228,7 +228,8 @@ def _cells(row: Any, difference: Any, reference: str) -> dict[str, Any]:
 
 
 def _interval(one: Paired) -> str:
-    return f"{one.mean:+.3f} ({one.low:+.3f} to {one.high:+.3f})".replace("-", "−")
+    text = f"{signed(one.mean)} ({signed(one.low)} to {signed(one.high)})"
+    return text.replace("-", "−")
 
 
 def _colour(loss: Paired) -> str:

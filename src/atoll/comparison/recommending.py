@@ -18,6 +18,7 @@ from atoll.comparison.judging import (
     Judgement,
     Paired,
     paired_difference,
+    signed,
 )
 from atoll.comparison.result import Alone, Difference, ModelComparison
 from atoll.estimators import MODELS
@@ -351,7 +352,7 @@ def about_ahead(ahead: Ahead | None, best: str) -> str:
     lead = ahead.lead
     said = (
         f" On these labels the blend did worse than {ahead.model} alone, by {lead.mean:.3f} nats a "
-        f"row (95% interval {lead.low:+.3f} to {lead.high:+.3f})"
+        f"row (95% interval {signed(lead.low)} to {signed(lead.high)})"
     )
     if best != BLEND:
         return f"{said}, and is not advised."
