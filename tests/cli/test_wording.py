@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
+import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from atoll import AtollClassifier, save_model
+from atoll.cli import main
 from atoll.cli.commands import next_rows
 from atoll.cli.data_commands import make_dataset, reproduce
 from atoll.cli.fit_commands import compare, fit
+from atoll.cli.next_rows import _written
+from atoll.cli.score import _confusion_lines, confusion_table
+from atoll.cli.terminal import table_lines
 from atoll.cli.wording import in_options
 from program import fail, run, succeed, two_clouds
 
@@ -213,3 +220,59 @@ def test_a_name_that_several_rows_have_is_answered_with_their_numbers(made, monk
 def test_an_interrupted_fit_names_the_option_that_lets_it_go_on():
     said = in_options("With checkpoint=, the same call goes on from here.", fit)
     assert said == "With --checkpoint FOLDER the same command goes on from here."
+
+
+def test_what_a_terminal_cannot_write_is_spelt_and_stops_no_command(monkeypatch, tmp_path):
+    for name, encoding in (("stdout", "latin-1"), ("stderr", "cp1252")):
+        monkeypatch.setattr(f"sys.{name}", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
+    table = tmp_path / "table.csv"
+    table.write_text("x,種類\n1,日\n2,本\n", encoding="utf-8")
+    for words in (["next", "--help"], ["fit", str(table), "--target", "種", "--out", "m.atoll"]):
+        monkeypatch.setattr("sys.argv", ["atoll", *words])
+        with pytest.raises(SystemExit):
+            main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    assert rb"random, \u2026" in sys.stdout.buffer.getvalue()
+    assert rb"the --target column '\u7a2e' is not in" in sys.stderr.buffer.getvalue()
+
+
+def test_columns_stand_below_one_another_whatever_script_or_line_breaks_names_have():
+    lines = table_lines(
+        ["name", "n"], [["日本", "1"], ["e\u0301t\u00e9", "2"], ["two\nlines", "3"]]
+    )
+    assert lines == ["name       n", "日本       1", "e\u0301t\u00e9        2", "two lines  3"]
+
+
+def test_long_names_of_classes_are_cut_in_the_table_of_confusions_and_told_apart():
+    names = [f"{'a long name ' * 5} of kind {k}" for k in range(3)]
+    header, rows = confusion_table(np.eye(3), np.arange(3), names)
+    assert header[1:] == [row[0] for row in rows]
+    assert [name[-6:] for name in header[1:]] == ["kind 0", "kind 1", "kind 2"]
+    assert max(map(len, header)) <= 24
+
+
+@pytest.mark.parametrize(("n_classes", "columns"), [(9, "60"), (21, "")])
+def test_where_a_table_of_confusions_has_no_room_the_commonest_are_listed(
+    n_classes, columns, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", columns)
+    codes = np.repeat(np.arange(n_classes), 3)
+    p = np.eye(n_classes)[np.where(np.arange(len(codes)) < 2, 5, codes)]
+    lines = _confusion_lines(p, codes, [f"kind {k}" for k in range(n_classes)])
+    assert [line.split("  ")[0] for line in lines] == [
+        "truth, the commonest mistakes first",
+        "kind 0",
+    ]
+    assert lines[1].endswith("kind 5     2 of 3")
+    right = _confusion_lines(np.eye(n_classes)[codes], codes, list(range(n_classes)))  # digits fit
+    assert right == ["No row was predicted wrong."] if n_classes > 20 else len(right) == 10
+
+
+def test_probabilities_in_the_shell_have_as_many_digits_as_each_other():
+    assert [_written(cell) for cell in (0.45, 0.518, None, float("nan"))] == [
+        "0.450",
+        "0.518",
+        "",
+        "",
+    ]

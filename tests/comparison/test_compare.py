@@ -622,12 +622,20 @@ def test_an_interval_that_runs_off_an_edge_has_an_arrow_there(found):
     assert arrows(with_losses(found, shares=(-9.0, 0.1, 9.0))) == ["<", ">"]
 
 
+def test_no_interval_of_an_error_goes_beyond_all_rows():
+    wrong = np.array([1.0, 1.0, 1.0, 0.0])
+    assert paired_difference(wrong, 4).high > 1.0
+    assert paired_difference(wrong, 4, most=1.0)[:3] == pytest.approx((0.75, -0.465, 1.0), abs=1e-3)
+
+
 def test_models_that_did_better_beyond_doubt_are_named_where_the_default_is_recommended(found):
     changed = with_losses(found, logistic=(-0.3, -0.2, -0.1)).differences
     said = better_here(changed, "atoll", "atoll")
     assert "On these labels logistic did better than atoll: its 95% interval is below zero" in said
     assert better_here(changed, "logistic", "atoll") == ""
     assert better_here(with_losses(found).differences, "atoll", "atoll") == ""
+    tiny = with_losses(found, logistic=(-0.0005, -0.0004, -0.0003)).differences  # shown as zero
+    assert better_here(tiny, "atoll", "atoll") == ""
 
 
 # --- a single model ahead of the blend ------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 from atoll.active.learner import Query
 from atoll.active.stopping import StopAdvice
 from atoll.comparison.result import ModelComparison
+from atoll.core.shown import aligned
 from atoll.diagnostics.wrong_rows import AuditsAlone, ErrorEstimate, KeptError
 from atoll.estimators.explanation import Assumption, Explanation
 from atoll.estimators.informed import Suspects
@@ -60,3 +61,11 @@ def test_a_query_says_which_rows_and_why():
 
 def test_a_comparison_is_readable_too():
     assert ModelComparison.__repr__ is Query.__repr__
+
+
+def test_columns_stand_below_one_another_in_every_script():
+    assert aligned(["row", "n"], [["日本", "1"], ["two\nlines", "2"]]) == [
+        "row        n",
+        "日本       1",
+        "two lines  2",
+    ]

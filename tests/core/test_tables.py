@@ -109,6 +109,18 @@ def test_a_table_is_read_from_standard_input(monkeypatch):
     assert read_table("-").to_dict("list") == {"x": [1], "y": [2]}
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_table_on_standard_output_is_what_a_file_would_be(encoding, monkeypatch, tmp_path):
+    frame = pd.DataFrame({"naïve": ["日本", "😀"]})
+    piped = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr("sys.stdout", piped)
+    for path in ("-", tmp_path / "table.csv"):
+        with TableWriter(path) as table:
+            table.write(frame)
+            table.write(frame)
+    assert piped.buffer.getvalue() == (tmp_path / "table.csv").read_bytes()
+
+
 def test_chunks_keep_text_and_refuse_a_table_without_rows(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("code,x\n007,1\n")

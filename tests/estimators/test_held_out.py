@@ -117,6 +117,21 @@ def test_strings_and_nulls_are_understood_in_lists_arrays_and_frames(kind):
     assert found.probabilities.argmax(axis=1).tolist() == found.codes.tolist() == [1, 0, 1, 0]
 
 
+@pytest.mark.parametrize("mark", [-1, None])
+def test_a_classifier_that_takes_labelled_rows_alone_has_these_in_its_refits(mark):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), np.tile([0, 1], 20).astype(object)
+    y[8:] = mark
+    y = y if mark is None else y.astype(int)
+    model = make_pipeline(StandardScaler(), GaussianNB())
+    model.fit(X[:8], y[:8].astype(int))
+    found = held_out_probabilities(model, X, y, n_splits=2)
+    alone = held_out_probabilities(model, X[:8], y[:8].astype(int), n_splits=2)
+    assert found.probabilities.shape == alone.probabilities.shape == (8, 2)
+    assert "labelled rows alone" in found.note
+    assert not alone.note
+
+
 def test_a_class_with_one_label_is_named_and_nothing_is_refitted(log):
     X, _ = numbered_rows(6)
     found = held_out_probabilities(Remembering(), X, [0, 0, 0, 1, None, None])

@@ -22,8 +22,17 @@ from atoll.plotting import (
     entropy_map,
     probability_grid,
 )
+from atoll.plotting.palette import new_axes
 
 RESOLUTION = 24
+
+
+def without_green(colours):
+    """Colours as they look to most of those who are colour-blind (Machado et al. 2009)."""
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    rows = [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]
+    seen = np.clip(linear @ np.array(rows).T, 0, 1)
+    return np.where(seen <= 0.0031308, 12.92 * seen, 1.055 * seen ** (1 / 2.4) - 0.055)
 
 
 def blobs(n_classes, n_features, *, n_per_class=15):
@@ -309,6 +318,14 @@ def test_names_are_drawn_as_written_and_not_as_mathematics():
     assert not any("\n" in text for text in shown)
 
 
+def test_axes_whose_names_begin_alike_are_told_apart():
+    X, y, truth = blobs(2, 2)
+    frame = pd.DataFrame(X, columns=[f"width of the upper part of the {n}" for n in ("leg", "arm")])
+    ax = decision_map(GaussianNB().fit(frame, truth), frame, y, resolution=4)
+    assert ax.get_xlabel().endswith("leg")
+    assert ax.get_ylabel().endswith("arm")
+
+
 def test_data_frames_lend_their_names_and_models_get_them_back():
     X, y, truth = blobs(3, 2)
     frame = pd.DataFrame(X, columns=["petal", "sepal"])
@@ -329,10 +346,13 @@ def test_a_given_axis_is_drawn_on_and_its_neighbour_left_alone():
     assert not right.has_data()
 
 
-def test_legend_stays_clear_of_the_map():
-    X, y, truth = blobs(12, 2)
+@pytest.mark.parametrize("n_features", [2, 5])
+@pytest.mark.parametrize("n_classes", [12, 20, 40])
+def test_legend_stays_clear_of_the_map(n_classes, n_features):
+    X, y, truth = blobs(n_classes, n_features)
+    model = GaussianNB().fit(X, truth)
     for draw in (decision_map, entropy_map):
-        ax = draw(GaussianNB().fit(X, truth), X, y, resolution=RESOLUTION)
+        ax = draw(model, X, y, resolution=4, ax=new_axes(5.2, 4.2))  # that of a report
         ax.figure.draw_without_rendering()
         legend = ax.get_legend().get_window_extent()
         assert legend.x0 >= ax.get_window_extent().x1
@@ -448,6 +468,25 @@ def test_the_kth_class_looks_the_same_whatever_the_number_of_classes():
 def test_sixty_classes_have_sixty_looks():
     looks = {(*colour, marker) for colour, marker in zip(class_colours(60), class_markers(60))}
     assert len(looks) == 60
+
+
+@pytest.mark.parametrize(("seen_as", "least"), [(lambda c: c, 30), (without_green, 14)])
+def test_classes_with_the_same_shape_have_colours_that_differ(seen_as, least):
+    """Light blue crosses stood beside light blue crosses, and orange squares beside such."""
+    n = 40
+    seen = np.array([lightness_and_hues(colour) for colour in seen_as(class_colours(n))])
+    shapes = class_markers(n)
+    pairs = [(i, j) for i in range(n) for j in range(i) if shapes[i] == shapes[j]]
+    assert min(np.linalg.norm(seen[i] - seen[j]) for i, j in pairs) > least
+
+
+def test_names_that_begin_alike_are_told_apart():
+    X, _, truth = blobs(12, 2)
+    names = np.array([f"a long name that all classes have, kind {k}" for k in range(12)])
+    ax = decision_map(GaussianNB().fit(X, names[truth]), X, None, resolution=RESOLUTION)
+    shown = legend_texts(ax)[:12]
+    assert len(set(shown)) == 12
+    assert all(text.endswith(f"kind {k}") for text, k in zip(shown, sorted(range(12), key=str)))
 
 
 def test_plotting_loads_matplotlib_only_to_draw_and_pyplot_only_without_axes():

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from atoll.core.labels import parse_labels
 from atoll.diagnostics import summarise, verdict
 from atoll.estimators import AtollClassifier, make_preprocessor
-from atoll.estimators.held_out import score
+from atoll.estimators.held_out import HeldOut, score
 from atoll.reports import inference_section, report, words, write_report
 from atoll.reports.advice import State, what_to_do_next
 from atoll.reports.confusion import confusion_section
@@ -404,7 +404,7 @@ def test_rows_to_label_are_unlabelled_uncertain_and_all_different(tmp_path):
     assert len(np.unique(X[listed], axis=0)) == 10
     for cells, row in zip(rows, listed):
         assert cells[1] == f"kind {p[row].argmax()}"
-        assert float(cells[2]) == pytest.approx(p[row].max(), abs=6e-3)
+        assert cells[2].replace("&gt;", ">") == words.probability(p[row].max())
         assert [float(cell) for cell in cells[4:]] == pytest.approx(X[row, :5], rel=1e-3)
     assert "the first 5 of your 8 columns are shown" in Page(source).text
     assert "10 rows, counted from 0" in Page(source).text
@@ -563,6 +563,36 @@ def test_names_in_another_script_are_written_without_complaint(tmp_path):
     assert "長さ" in source
 
 
+@pytest.mark.usefixtures("blank_pictures")
+def test_names_that_begin_alike_are_told_apart_in_every_table(tmp_path):
+    X, y = problem(n_classes=3)
+    begun = "a name whose beginning the classes share, for more than fifty characters, "
+    y = np.array([None if name is None else begun + name for name in y], dtype=object)
+    source = write(tmp_path, StandIn(random_state=0).fit(X, y), X, y)
+    for section in ("classes", "calibration"):
+        table = source[source.index(f'<section id="{section}"') :].split("</section>")[0]
+        assert all(f"kind {k}</th>" in table or f"kind {k} <span" in table for k in range(3))
+    assert all(re.search("….*kind [012]$", cells[1]) for cells in uncertain_rows(source))
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_very_many_classes_have_no_endless_picture(tmp_path):
+    X, y = problem(n_classes=60, n_per_class=4, n_labelled=2)
+    source = write(tmp_path, StandIn(random_state=0).fit(X, y), X, y, cross_validate=False)
+    assert "Bar chart" not in source
+    assert "60 classes" in source
+
+
+def test_the_verdict_on_calibration_says_whether_too_sure_or_not_sure_enough(monkeypatch):
+    monkeypatch.setattr(report, "png_address", lambda figure: "")
+    codes = np.arange(200) % 4 > 0  # three of four are of class 1
+    for claimed, said in ((0.99, "too sure. They claim that 99%"), (0.55, "not sure enough.")):
+        p = np.tile([1 - claimed, claimed], (200, 1))
+        section = report._calibration(HeldOut(p, codes.astype(int), 5, "", ()), 0, ["a", "b"])
+        assert said in section["verdict"]
+        assert "and 75% were" in section["verdict"]
+
+
 def test_numbers_are_written_for_people():
     assert [words.number(value) for value in (0.12345, -1e-9, np.inf, np.nan)] == [
         "0.123",
@@ -573,7 +603,15 @@ def test_numbers_are_written_for_people():
 
 
 @pytest.mark.parametrize(
-    ("share", "text"), [(1.0, "100%"), (0.9996, "99.96%"), (0.004, "0.40%"), (0.0, "0%")]
+    ("share", "text"),
+    [
+        (1.0, "100%"),
+        (0.99999, ">99.99%"),
+        (0.9996, "99.96%"),
+        (0.004, "0.40%"),
+        (0.00001, "<0.01%"),
+        (0.0, "0%"),
+    ],
 )
 def test_percentages_round_to_all_and_none_only_when_exact(share, text):
     assert words.percent(share) == text

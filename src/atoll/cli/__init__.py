@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import sys
 
 from atoll.core.extras import MissingExtraError, import_extra
@@ -20,6 +21,9 @@ def main() -> None:
         sys.exit(2)
     from atoll.cli.commands import app
 
+    for stream in (sys.stdout, sys.stderr):  # a name that the terminal cannot write is spelt \u65e5
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     # Skip the search for garbage at exit: the process frees all memory anyway, and ends sooner.
     atexit.register(gc.freeze)
     app(prog_name="atoll")

@@ -219,7 +219,8 @@ def description(
     """Return the lines that describe a table before a fit; `amiss` is what `amiss_in` found."""
     from atoll.core.table_refusals import is_numeric
 
-    counts = ", ".join(f"{c} ({n})" for c, n in zip(labels.classes.tolist(), labels.counts))
+    names = [" ".join(str(name).split()) for name in labels.classes.tolist()]
+    counts = ", ".join(f"{name} ({n})" for name, n in zip(names, labels.counts))
     others = {*preprocessing.categories, *preprocessing.texts}
     numeric = [n for n in preprocessing.columns if n not in others]
     lines = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import warnings
 from collections.abc import Callable, Sequence
@@ -561,4 +562,6 @@ def _labels(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any]:
 
 def _written(cell: Any) -> str:
     """Return a cell as text; nothing for a null."""
+    if isinstance(cell, float) and not math.isnan(cell):
+        return f"{cell:.3f}"
     return "" if import_extra("pandas").isna(cell) else str(cell)

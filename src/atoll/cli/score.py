@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atoll.cli.options import DataPath, ModelPath, Quiet, TargetOfModel
-from atoll.cli.terminal import one_line_errors, speaker, table_lines
+from atoll.cli.terminal import (
+    GAP,
+    NARROWEST,
+    one_line_errors,
+    speaker,
+    table_lines,
+    terminal_width,
+)
+from atoll.core.shown import told_apart
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,7 +24,9 @@ if TYPE_CHECKING:
     from atoll.estimators.held_out import Scores
     from atoll.estimators.persistence import ModelBundle
 
-MOST_CLASSES = 20  # with more classes there is no table of confusions
+_LONGEST_NAME = 24  # characters of a class in that table
+MOST_CLASSES = 20  # of a table of confusions; with more, the commonest are listed
+_MOST_LISTED = 10
 FEWEST_WORDS = 5  # known words from which on texts with the same words are copies
 ROUNDING = 2.0**-30  # of a column's largest number: closer numbers count as the same
 
@@ -83,10 +93,10 @@ def score(
         p = predicted_proba(bundle.estimator, X, bar)
     for line in table_lines(*_score_table(p, codes, is_new)):
         typer.echo(line)
-    if not no_confusions and len(classes) <= MOST_CLASSES:
+    if not no_confusions:
         shown = is_new if is_new.any() else ~is_new
         typer.echo("")
-        for line in table_lines(*confusion_table(p[shown], codes[shown], classes)):
+        for line in _confusion_lines(p[shown], codes[shown], classes):
             typer.echo(line)
 
 
@@ -120,16 +130,54 @@ def _values(found: Scores) -> list[str]:
     return [f"{number:.4f}" for number in numbers]
 
 
+def _confusion_lines(
+    p: NDArray[np.float64], codes: NDArray[np.intp], classes: list[Any]
+) -> list[str]:
+    """Return the table of confusions where it has room, and else the commonest of them."""
+    import numpy as np
+
+    if len(classes) <= MOST_CLASSES:
+        header, rows = confusion_table(p, codes, classes)
+        widths = [min(max(map(len, column)), NARROWEST) + GAP for column in zip(header, *rows)]
+        if sum(widths) - GAP <= (terminal_width() or np.inf):
+            return table_lines(header, rows)
+    header, rows = commonest_confusions(p, codes, classes)
+    return table_lines(header, rows) if rows else ["No row was predicted wrong."]
+
+
 def confusion_table(
     p: NDArray[np.float64], codes: NDArray[np.intp], classes: list[Any]
 ) -> tuple[list[str], list[list[str]]]:
     """Return header and rows: true classes down, predicted classes across."""
+    names = told_apart([str(name) for name in classes], _LONGEST_NAME)
+    header = ["truth \\ predicted", *names]
+    counts = _confusions(p, codes)
+    return header, [[name, *map(str, row)] for name, row in zip(names, counts.tolist())]
+
+
+def commonest_confusions(
+    p: NDArray[np.float64], codes: NDArray[np.intp], classes: list[Any]
+) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows: a true class, what it was taken for, and in how many of its rows."""
     import numpy as np
 
-    counts = np.zeros((len(classes), len(classes)), dtype=int)
+    names = told_apart([str(name) for name in classes], _LONGEST_NAME)
+    wrong = _confusions(p, codes)
+    of_class = wrong.sum(axis=1)
+    np.fill_diagonal(wrong, 0)
+    order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST_LISTED]
+    pairs = [divmod(int(place), len(names)) for place in order if wrong.flat[place] > 0]
+    rows = [[names[i], names[j], f"{wrong[i, j]} of {of_class[i]}"] for i, j in pairs]
+    return ["truth, the commonest mistakes first", "predicted", "rows"], rows
+
+
+def _confusions(p: NDArray[np.float64], codes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return how many rows of each class (down) were predicted as which (across)."""
+    import numpy as np
+
+    counts = np.zeros((p.shape[1], p.shape[1]), dtype=np.intp)
     np.add.at(counts, (codes, p.argmax(axis=1)), 1)
-    header = ["truth \\ predicted", *map(str, classes)]
-    return header, [[str(name), *map(str, row)] for name, row in zip(classes, counts.tolist())]
+    return counts
 
 
 def _left_out(y: Any, labelled: Any, legible: Any, known: Any) -> list[str]:

@@ -22,6 +22,7 @@ from atoll.cli.wording import in_options, shell_word
 from atoll.core.extras import MissingExtraError
 from atoll.core.files import NO_ROOM
 from atoll.core.points import DASH
+from atoll.core.shown import places
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -278,18 +279,21 @@ def table_lines(
     wine  thirteen
           numbers
     """
-    widths = [max(len(cell) for cell in column) for column in zip(header, *rows)]
+    header, *rows = ([" ".join(cell.split()) for cell in line] for line in (header, *rows))
+    widths = [max(map(places, column)) for column in zip(header, *rows)]
     limit = terminal_width() if width is None else width
     if limit is not None:
         room = limit - GAP * (len(widths) - 1)
-        words = [max(map(len, " ".join(column).split())) for column in zip(header, *rows)]
+        words = [max(map(places, " ".join(column).split())) for column in zip(header, *rows)]
         # Cells are folded between words if that is enough, and otherwise within them.
         widths = _narrowed(_narrowed(widths, room, words), room, [NARROWEST] * len(widths))
     lines = []
     for row in (header, *rows):
         cells = [_folded(cell, room) for cell, room in zip(row, widths)]
         for parts in zip_longest(*cells, fillvalue=""):
-            line = (" " * GAP).join(part.ljust(room) for part, room in zip(parts, widths))
+            line = (" " * GAP).join(
+                part + " " * (room - places(part)) for part, room in zip(parts, widths)
+            )
             lines.append(line.rstrip())
     return lines
 

@@ -421,7 +421,7 @@ def _result(
         Difference(
             found.names[i],
             paired_difference(found.log_losses[i] - found.log_losses[at], n_splits),
-            paired_difference(found.errors[i] - found.errors[at], n_splits),
+            paired_difference(found.errors[i] - found.errors[at], n_splits, most=1.0),
         )
         for i in order
     )

@@ -69,8 +69,10 @@ class Judgement(NamedTuple):
     best: int
 
 
-def paired_difference(differences: Array, n_splits: int) -> Paired:
+def paired_difference(differences: Array, n_splits: int, most: float = np.inf) -> Paired:
     """Return the mean of differences (l,) of rows from k folds, with its uncertainty.
+
+    No interval goes beyond the largest difference that there can be, `most`.
 
     Examples
     --------
@@ -82,8 +84,20 @@ def paired_difference(differences: Array, n_splits: int) -> Paired:
     scale = float(np.sqrt(differences.var(ddof=1) / n * inflation(n_splits)))
     if scale == 0.0:
         return Paired(mean, mean, mean, float(np.heaviside(-mean, 0.5)))
-    low, high = student.interval(0.95, n - 1, mean, scale)
+    low, high = np.clip(student.interval(0.95, n - 1, mean, scale), -most, most)
     return Paired(mean, float(low), float(high), float(student.cdf(0.0, n - 1, mean, scale)))
+
+
+def signed(difference: float) -> str:
+    """Return a difference with three decimals and its sign; what is shown as zero has none.
+
+    Examples
+    --------
+    >>> signed(0.0114), signed(-0.2), signed(-0.0004)
+    ('+0.011', '-0.200', '0.000')
+    """
+    text = f"{difference:+.3f}"
+    return text if float(text) else text[1:]
 
 
 def inflation(n_splits: int) -> float:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.comparison.blending import BLEND
 from atoll.comparison.candidates import CANDIDATES
-from atoll.comparison.judging import NEAR, NO_DIFFERENCE, Paired
+from atoll.comparison.judging import NEAR, NO_DIFFERENCE, Paired, signed
 from atoll.comparison.result import ModelComparison
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
 from atoll.core.overwriting import PAGE, check_output
 from atoll.core.repeated_rows import about_repeats
-from atoll.plotting.palette import GRID, INK, new_figure, plain_text, tidy
+from atoll.plotting.palette import GRID, INK, new_figure, plain_names, tidy
 from atoll.reports.figures import png_address
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def _table(found: ModelComparison) -> tuple[list[str], list[list[str]]]:
             [
                 name,
                 f"{row.log_loss:.3f}",
-                "" if is_reference else f"{loss.mean:+.3f}",
-                "" if is_reference else f"{loss.low:+.3f} to {loss.high:+.3f}",
+                "" if is_reference else signed(loss.mean),
+                "" if is_reference else f"{signed(loss.low)} to {signed(loss.high)}",
                 f"{row.error:.3f}",
                 f"{row.seconds:.2f}",
             ]
@@ -228,7 +228,8 @@ def _cells(row: Any, difference: Any, reference: str) -> dict[str, Any]:
 
 
 def _interval(one: Paired) -> str:
-    return f"{one.mean:+.3f} ({one.low:+.3f} to {one.high:+.3f})".replace("-", "−")
+    text = f"{signed(one.mean)} ({signed(one.low)} to {signed(one.high)})"
+    return text.replace("-", "−")
 
 
 def _colour(loss: Paired) -> str:
@@ -250,7 +251,7 @@ def intervals_figure(found: ModelComparison) -> Figure:
         filled = "white" if one.model in peers else colour
         axis.plot(loss.mean, place, "o", color=colour, markerfacecolor=filled, markersize=7)
     axis.axvline(0.0, color=INK, linewidth=1.0)
-    axis.set_yticks(range(len(shown)), [plain_text(one.model) for one in shown])
+    axis.set_yticks(range(len(shown)), plain_names([one.model for one in shown]))
     axis.set_ylim(-0.6, max(len(shown), 1) - 0.4)
     axis.set_xlabel(f"log-loss less that of {found.reference},\nnats a row (left is better)")
     axis.grid(axis="x", color=GRID, linewidth=0.6)

@@ -18,6 +18,7 @@ from atoll.comparison.judging import (
     Judgement,
     Paired,
     paired_difference,
+    signed,
 )
 from atoll.comparison.result import Alone, Difference, ModelComparison
 from atoll.estimators import MODELS
@@ -323,7 +324,8 @@ def better_here(
     best, default : names of what is recommended, and of the default
     peers : names of those that `about_peers` speaks of
     """
-    better = [one.model for one in differences if one.log_loss.high < 0 and one.model not in peers]
+    seen = [one for one in differences if one.log_loss.mean <= -NO_DIFFERENCE]
+    better = [one.model for one in seen if one.log_loss.high < 0 and one.model not in peers]
     if best != default or not better:
         return ""
     its = "its 95% interval is" if len(better) == 1 else "their 95% intervals are"
@@ -350,7 +352,7 @@ def about_ahead(ahead: Ahead | None, best: str) -> str:
     lead = ahead.lead
     said = (
         f" On these labels the blend did worse than {ahead.model} alone, by {lead.mean:.3f} nats a "
-        f"row (95% interval {lead.low:+.3f} to {lead.high:+.3f})"
+        f"row (95% interval {signed(lead.low)} to {signed(lead.high)})"
     )
     if best != BLEND:
         return f"{said}, and is not advised."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, TypeVar
 
@@ -61,6 +62,58 @@ def shortened(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + more
 
 
+def told_apart(names: Sequence[str], longest: int) -> list[str]:
+    """Return names on one line each, at most so long; where two begin alike, how they go on.
+
+    Examples
+    --------
+    >>> told_apart(["red", "a rather long name"], 12)
+    ['red', 'a rather lo…']
+    >>> told_apart(["a rather long name", "a rather long word"], 12)
+    ['a ra…ng name', 'a ra…ng word']
+    """
+    texts = [" ".join(str(name).split()) for name in names]
+    cut = [text if len(text) <= longest else text[: longest - 1] + "…" for text in texts]
+    _go_on(texts, cut, range(len(texts)), longest)
+    return cut
+
+
+def _go_on(texts: list[str], cut: list[str], places: Iterable[int], longest: int) -> None:
+    """Show names that are cut to the same text from where they begin to differ."""
+    alike: dict[str, list[int]] = {}
+    for place in places:
+        alike.setdefault(cut[place], []).append(place)
+    for group in alike.values():
+        found = sorted({texts[place] for place in group})
+        if len(found) == 1:
+            continue
+        pairs = enumerate(zip(found[0], found[-1]))  # what these share, all in between share
+        common = next((i for i, (a, b) in pairs if a != b), len(found[0]))
+        head = longest // 3
+        room = longest - head - 1
+        for place in group:
+            text = texts[place]
+            end = text[max(head, min(common, len(text) - room)) :]
+            end = end if len(end) <= room else end[: room - 1] + "…"
+            cut[place] = f"{text[:head]}…{end}"
+        if len({cut[place] for place in group}) > 1:
+            _go_on(texts, cut, group, longest)
+
+
+def places(text: str) -> int:
+    """Return how many places of a terminal a text takes: two for a sign of East Asia or a smiley.
+
+    Examples
+    --------
+    >>> places("wine"), places("日本"), places("e\u0301")
+    (4, 4, 1)
+    """
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in text)
+    return len(text) + wide - sum(unicodedata.category(sign) in ("Mn", "Me", "Cf") for sign in text)
+
+
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines of a plain table, each column as wide as its longest cell.
 
@@ -69,10 +122,13 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     >>> aligned(["row", "label"], [["17", "ant"]])
     ['row  label', '17   ant']
     """
-    widths = [max(map(len, column)) for column in zip(header, *rows)]
+    lines = [[" ".join(cell.splitlines()) for cell in cells] for cells in (header, *rows)]
+    widths = [max(map(places, column)) for column in zip(*lines)]
     return [
-        "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
-        for cells in (header, *rows)
+        "  ".join(
+            cell + " " * (width - places(cell)) for cell, width in zip(cells, widths)
+        ).rstrip()
+        for cells in lines
     ]
 
 

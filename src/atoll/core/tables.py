@@ -278,13 +278,16 @@ class TableWriter:
             self._write_parquet(frame)
             return
         is_first = self._file is None
-        if is_first and _is_standard_output(self.path):
+        settings: Any = {"index": False, "header": is_first, "sep": _SEPARATORS[self.kind]}
+        if _is_standard_output(self.path):
             self._file = sys.stdout
-        elif is_first:
+            _to_standard_output(frame.to_csv(**settings))
+            return
+        if is_first:
             opened: Any = gzip.open if _is_compressed(self.path) else open
             file = opened(self._temporary, "wt", encoding="utf-8", newline="")
             self._file = self._ending.enter_context(file)
-        frame.to_csv(self._file, index=False, header=is_first, sep=_SEPARATORS[self.kind])
+        frame.to_csv(self._file, **settings)
 
     def _write_parquet(self, frame: pd.DataFrame) -> None:
         pyarrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
@@ -302,6 +305,15 @@ class TableWriter:
                 f"{str(self.path)!r} cannot be written as Parquet, whose columns have one type "
                 f"from the first row to the last: {error}. Write a .csv instead."
             ) from None
+
+
+def _to_standard_output(text: str) -> None:
+    """Write text as to a file: in UTF-8, whatever the terminal's encoding, its line ends as is."""
+    sys.stdout.flush()
+    if hasattr(sys.stdout, "buffer"):
+        sys.stdout.buffer.write(text.encode())
+    else:
+        sys.stdout.write(text)
 
 
 def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:

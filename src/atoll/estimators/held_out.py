@@ -68,7 +68,8 @@ def held_out_probabilities(
 ) -> HeldOut:
     """Refit clones of `estimator` on folds of the labelled rows and predict the rows left out.
 
-    Unlabelled rows are in every training set, up to 50,000 rows in all. A row that stands in the
+    Unlabelled rows are in every training set, up to 50,000 rows in all, unless the classifier takes
+    labelled rows alone, as most of scikit-learn's do. A row that stands in the
     table several times with the same label has it once: a copy would tell what is held out. There
     are no more folds than the rarest class has labelled rows; if it has fewer than two, nothing is
     refitted and the note says why.
@@ -129,14 +130,19 @@ def held_out_probabilities(
             f"Class {name!r} has {rows}: held out, it would leave nothing to learn the class "
             "from. Label at least two rows of every class.",
         )
+    needs_labels = _needs_labels(estimator)
     note = ""
     if n_usable < n_splits:
         note = f"{n_usable} folds, not {n_splits}: class {name!r} has {n_rarest} labelled rows."
-    if len(labels.codes) > MOST_ROWS:
+    if len(labels.codes) > MOST_ROWS and not needs_labels:
         part = f"Refits have {MOST_ROWS:,} of the {len(labels.codes):,} rows."
         note = f"{note} {part}".strip()
+    if needs_labels and n_labelled < len(labels.codes):
+        alone = "Refits have labelled rows alone, which are all that the model takes."
+        note = f"{note} {alone}".strip()
     if n_repeated:
         note = f"{note} {about_repeats(n_repeated)}".strip()
+    given = labels.classes[labels.codes] if needs_labels else y
     folds = SemiSupervisedKFold(
         n_usable, shuffle=True, random_state=random_state, unlabelled=unlabelled
     )
@@ -148,12 +154,15 @@ def held_out_probabilities(
             folds.split(X, y), total=n_usable, desc="cross-validation", disable=not progress
         ):
             known = np.flatnonzero(labels.is_labelled[train])
-            train = train[choose_rows(np.random.default_rng(0), len(train), known, MOST_ROWS)]
+            if needs_labels:
+                train = train[known]
+            else:
+                train = train[choose_rows(np.random.default_rng(0), len(train), known, MOST_ROWS)]
             refitted = clone_for_fold(
                 estimator, train, unlabelled, random_state=random_state, is_silent=True
             )
             try:
-                refitted.fit(some_rows(X, train), some_rows(y, train))
+                refitted.fit(some_rows(X, train), some_rows(given, train))
                 found = refitted.predict_proba(some_rows(X, test))
             except ValueError as error:
                 return _not_done(labels, f"A refit on part of the labels failed: {error}")
@@ -240,6 +249,15 @@ def calibration_error_by_chance(probabilities: ArrayLike, rng: np.random.Generat
         u = rng.random(len(p)) * cumulative[:, -1]
         errors.append(expected_calibration_error(p, (u[:, None] >= cumulative).sum(axis=1)))
     return float(np.quantile(errors, 0.95))
+
+
+def _needs_labels(estimator: Any) -> bool:
+    """Return whether a classifier of scikit-learn's would take a missing label for a class."""
+    from sklearn.pipeline import Pipeline
+
+    model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    package, *inside = type(model).__module__.split(".")
+    return package == "sklearn" and inside[:1] != ["semi_supervised"]
 
 
 def _not_done(labels: PartialLabels, note: str) -> HeldOut:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from atoll.core.extras import import_extra
 from atoll.plotting.current import current_axes
-from atoll.plotting.palette import class_colours, class_names, plain_text, tidy
+from atoll.plotting.palette import class_colours, plain_names, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def class_counts(
     >>> [int(bar.get_width()) for bar in ax.patches]
     [3, 4, 40, 53]
     """
-    names = [plain_text(name) for name in class_names(classes)]
+    names = plain_names(classes)
     series = {"labelled": np.asarray(labelled)}
     if predicted is not None:
         series["unlabelled, by predicted class"] = np.asarray(predicted)
@@ -74,7 +74,7 @@ def class_counts(
         )
         ax.bar_label(bars, [f"{n:,}" for n in counts.tolist()], padding=4, fontsize=9)
     ax.set_yticks(places, names)
-    ax.invert_yaxis()
+    ax.set_ylim(len(names) - 0.4, -0.6)  # the first class at the top
     ax.set_xlabel("rows")
     ax.margins(x=0.12)
     tidy(ax)

@@ -18,8 +18,7 @@ from atoll.plotting.palette import (
     UNLABELLED_COLOUR,
     class_colours,
     class_markers,
-    class_names,
-    plain_text,
+    plain_names,
     tidy,
 )
 from atoll.plotting.rows import feature_names_of, labels_of
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
 _BELOW_MAP = 0.52  # inches from a map to its scale of colours: room for the name of the axis
 _LONGEST_LEGEND = 20  # classes named; the others are only counted
+_WIDELY_SPACED = 14  # lines of a legend; more are closer, so that all are in the picture
 MOST_DOTS = 2000  # unlabelled rows drawn
 DIRECTIONS = 10  # of sparse rows, of which the plane is one through
 MOST_LEARNT = 20_000  # sparse rows that tell these directions
@@ -559,8 +559,7 @@ def _frame(ax: Axes, grid: ProbabilityGrid) -> None:
 
 def _axis_label(grid: ProbabilityGrid, axis: int) -> str:
     # A plane's labels are written here and may be long; a feature's name comes from the user.
-    label = grid.axis_labels[axis]
-    return label if grid.subspace else plain_text(label)
+    return grid.axis_labels[axis] if grid.subspace else plain_names(grid.axis_labels)[axis]
 
 
 def _title(what: str, grid: ProbabilityGrid) -> str:
@@ -585,7 +584,7 @@ def _legend(
 ) -> None:
     """Name the classes to the right of the map, where nothing is drawn."""
     Line2D = import_extra("matplotlib.lines").Line2D
-    names = [plain_text(name) for name in class_names(classes)]
+    names = plain_names(classes)
     looks = list(zip(names, class_colours(len(names)), class_markers(len(names))))
     handles = [
         Line2D([], [], color=colour, marker=marker, markeredgecolor=INK, linestyle="", label=name)
@@ -608,4 +607,5 @@ def _legend(
         borderaxespad=0.2,
         frameon=False,
         fontsize=9,
+        labelspacing=0.5 if len(handles) <= _WIDELY_SPACED else 0.15,
     )

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from atoll.core.extras import import_extra
 from atoll.core.labels import as_objects
+from atoll.core.shown import told_apart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +31,8 @@ _COLOURS = (
     "#F0E442",
     "#999933",
 )
-# Shape repeats what colour says. Coprime numbers of colours and shapes keep 90 pairs distinct.
+# Shape repeats what colour says. Classes with the same shape are 9, 18, 27, … apart, and so have
+# colours that differ, also to most of those who are colour-blind; 90 pairs are distinct.
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 
 UNLABELLED_COLOUR = "#4d4d4d"
@@ -43,8 +45,8 @@ _LONGEST_NAME = 24  # characters of a name that are drawn
 def class_colours(n_classes: int) -> NDArray[np.float64]:
     """Return the colours of the classes in sorted order, (n_classes, 3), with entries in [0, 1].
 
-    The first ten are fixed and safe for colour-blind readers; later ones step through a colour map
-    by the golden ratio, so the k-th class has the same colour whatever the number of classes.
+    The first ten are fixed and safe for colour-blind readers; then come lighter and darker ones of
+    the same hues. The k-th class has the same colour whatever the number of classes.
 
     Examples
     --------
@@ -53,12 +55,10 @@ def class_colours(n_classes: int) -> NDArray[np.float64]:
     >>> class_colours(12).shape
     (12, 3)
     """
-    colormaps = import_extra("matplotlib").colormaps
     to_rgb = import_extra("matplotlib.colors").to_rgb
-    fixed = [to_rgb(colour) for colour in _COLOURS[:n_classes]]
-    golden_ratio = (np.sqrt(5) - 1) / 2
-    positions = (0.15 + golden_ratio * np.arange(max(0, n_classes - len(_COLOURS)))) % 1
-    return np.array([*fixed, *(colormaps["turbo"](x)[:3] for x in positions)], dtype=float)
+    fixed = np.array([to_rgb(colour) for colour in _COLOURS])
+    every = np.concatenate([fixed, 1 - 0.5 * (1 - fixed), 0.55 * fixed])
+    return every[np.arange(n_classes) % len(every)]
 
 
 def class_markers(n_classes: int) -> list[str]:
@@ -106,6 +106,17 @@ def plain_text(text: object) -> str:
     # Without an unescaped dollar nothing is read as mathematics. A backslash before a dollar goes
     # first, since it would escape the backslash added here.
     return name.replace("\\$", "$").replace("$", "\\$")
+
+
+def plain_names(classes: ArrayLike) -> list[str]:
+    """Return the names of the classes as matplotlib draws them, cut so that all can be told apart.
+
+    Examples
+    --------
+    >>> plain_names(["a class with a long name, kind 1", "a class with a long name, kind 2"])
+    ['a class …ng name, kind 1', 'a class …ng name, kind 2']
+    """
+    return [plain_text(name) for name in told_apart(class_names(classes), _LONGEST_NAME)]
 
 
 def new_axes(width: float = 6.4, height: float = 4.8) -> Axes:

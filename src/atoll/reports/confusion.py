@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from atoll.reports.words import percent, short
+from atoll.core.shown import told_apart
+from atoll.reports.words import percent
 
 MOST_CLASSES = 12  # of a matrix; with more, the commonest confusions are listed
 MOST_LISTED = 10
@@ -32,7 +33,7 @@ def confusion_section(
     counts = np.zeros((K, K), dtype=int)
     np.add.at(counts, (codes, probabilities.argmax(axis=1)), 1)
     of_class = counts.sum(axis=1)
-    shown = [short(name, 24, str) for name in names]
+    shown = told_apart(names, 24)
     if K > MOST_CLASSES:
         wrong = counts.copy()
         np.fill_diagonal(wrong, 0)

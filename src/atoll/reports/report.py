@@ -25,9 +25,11 @@ from atoll.core.markers import is_auto
 from atoll.core.overwriting import PAGE, check_output
 from atoll.core.progress import progress_bar
 from atoll.core.selection import some_rows
+from atoll.core.shown import told_apart
 from atoll.diagnostics import entropy as predictive_entropy
 from atoll.estimators.held_out import (
     HeldOut,
+    Scores,
     calibration_error_by_chance,
     held_out_probabilities,
     score,
@@ -49,11 +51,12 @@ from atoll.reports.inference_section import inference_section
 from atoll.reports.preparing import as_numbers
 from atoll.reports.table import ArrayTable, RowTable, SparseTable, table_of
 from atoll.reports.units import Standardised
-from atoll.reports.words import count, listed, number, percent, percents, short
+from atoll.reports.words import count, listed, number, percent, percents, probability, short
 
 MAP_RESOLUTION = 64  # per axis: predictions are costly, and interpolation makes the picture smooth
 _ROWS_SHOWN = 10  # rows listed, to be labelled or looked at
 _MANY_ROWS = 20_000  # rows that are predicted at a time, where that is shown
+_MOST_BARS = 40  # classes of the bar chart; of more there is the table alone
 _COLUMNS_SHOWN = 5  # columns of each listed row
 _FEW_ROWS = 50  # with fewer held-out rows, the report cautions that scores are rough
 _HALF_PAGE = (5.2, 4.2)  # inches; small, so that text is legible at half the page, and on a phone
@@ -246,7 +249,7 @@ def _glance(fitted: Fitted, calibration: dict, chains: dict) -> list[dict[str, s
         {
             "value": f"{n_labelled:,} of {n:,}",
             "name": "Rows labelled",
-            "detail": f"{percent(n_labelled / n)}, in {len(fitted.names)} classes",
+            "detail": f"{percent(n_labelled / n)}, in {len(fitted.names):,} classes",
         }
     ]
     scores = calibration["scores"]
@@ -294,7 +297,7 @@ def _what_was_fitted(fitted: Fitted, about: str | Mapping[str, object] | None) -
     n = len(labels.codes)
     facts += [
         ("Rows", f"{n:,}, of which {labels.n_labelled:,} labelled"),
-        ("Classes", f"{len(fitted.names)}: {listed(fitted.names)}"),
+        ("Classes", f"{len(fitted.names):,}: {listed(fitted.names)}"),
         ("Columns", _columns(fitted)),
     ]
     if hasattr(model, "kernel_"):
@@ -335,21 +338,24 @@ def _classes(fitted: Fitted) -> dict[str, Any]:
     predicted = np.bincount(guesses, minlength=len(fitted.names))
     expected = fitted.probabilities[free].sum(axis=0)
     any_free = bool(free.any())
-    axes = new_axes(_HALF_PAGE[0], 1.0 + (0.5 if any_free else 0.3) * len(fitted.names))
-    class_counts(fitted.names, labelled, predicted if any_free else None, axes)
+    picture = None
+    if len(fitted.names) <= _MOST_BARS:
+        axes = new_axes(_HALF_PAGE[0], 1.0 + (0.5 if any_free else 0.3) * len(fitted.names))
+        class_counts(fitted.names, labelled, predicted if any_free else None, axes)
+        picture = png_address(axes.figure)
     return {
         "any_unlabelled": any_free,
         "rows": [
             {
-                "name": short(name, 48, str),
+                "name": name,
                 "labelled": f"{int(labelled[k]):,}",
                 "predicted": f"{int(predicted[k]):,}",
                 "expected": f"{expected[k]:,.1f}",
             }
-            for k, name in enumerate(fitted.names)
+            for k, name in enumerate(told_apart(fitted.names, 48))
         ],
         "total": (int(labelled.sum()), int(free.sum())),
-        "picture": png_address(axes.figure),
+        "picture": picture,
     }
 
 
@@ -370,7 +376,8 @@ def _calibration(
     section["scores"] = scores
     section["n_splits"] = held_out.n_splits
     section["by_chance"] = by_chance
-    section["verdict"] = _calibration_verdict(scores.calibration_error, by_chance)
+    claimed = float(held_out.probabilities.max(axis=1).mean())
+    section["verdict"] = _calibration_verdict(scores, by_chance, claimed)
     section["confusion"] = confusion_section(held_out.probabilities, held_out.codes, names)
     section["few"] = scores.n_rows < _FEW_ROWS
     section["worse_than_chance"] = scores.log_loss > scores.chance_log_loss
@@ -380,7 +387,8 @@ def _calibration(
     return section
 
 
-def _calibration_verdict(error: float, by_chance: float) -> str:
+def _calibration_verdict(scores: Scores, by_chance: float, claimed: float) -> str:
+    error = scores.calibration_error
     if error <= by_chance:
         return (
             f"The calibration error is {number(error)}; a perfectly calibrated model would show "
@@ -388,8 +396,10 @@ def _calibration_verdict(error: float, by_chance: float) -> str:
         )
     return (
         f"The calibration error is {number(error)}, beyond the {number(by_chance)} that a "
-        "perfectly calibrated model would show on these rows by chance: the probabilities are "
-        "too sure or not sure enough. The reliability diagram shows which."
+        "perfectly calibrated model would show on these rows by chance: on the whole the "
+        f"probabilities are {'too sure' if claimed > scores.accuracy else 'not sure enough'}. They "
+        f"claim that {percent(claimed)} of the predictions are right, and "
+        f"{percent(scores.accuracy)} were. The reliability diagram shows where."
     )
 
 
@@ -443,16 +453,17 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
     blanks = shares[order]
     later[order] = False
     rows = []
+    names = told_apart(fitted.names, 24)
     for row in order:
         p = fitted.probabilities[row]
         first, second = np.argsort(-p, kind="stable")[:2]
         rows.append(
             {
                 **fitted.table.row(int(row), columns),
-                "label": short(fitted.names[fitted.labels.codes[row]], 24, str),
-                "predicted": short(fitted.names[first], 24, str),
-                "probability": f"{p[first]:.2f}",
-                "second": f"{short(fitted.names[second], 24, str)} ({p[second]:.2f})",
+                "label": names[fitted.labels.codes[row]],
+                "predicted": names[first],
+                "probability": probability(p[first]),
+                "second": f"{names[second]} ({probability(p[second])})",
             }
         )
     return {
@@ -464,7 +475,7 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
         "later": left_to_the_end([fitted.table.number(i) for i in np.flatnonzero(later).tolist()]),
         "id_name": fitted.table.id_name if fitted.table.ids is not None else "",
         "first": fitted.table.first,
-        "columns": [fitted.table.columns[j] for j in columns],
+        "columns": told_apart([str(fitted.table.columns[j]) for j in columns], 24),
         "n_columns": len(fitted.table.columns),
     }
 

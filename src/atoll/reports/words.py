@@ -23,7 +23,8 @@ def percent(share: float) -> str:
     # Rounding must not turn 99.6% into all, or 0.4% into none.
     text = f"{100 * share:.0f}%"
     if (text == "100%" and share < 1) or (text == "0%" and share > 0):
-        return f"{100 * share:.2f}%"
+        text = f"{100 * share:.2f}%"
+        return {"100.00%": ">99.99%", "0.00%": "<0.01%"}.get(text, text)
     return text
 
 
@@ -43,6 +44,19 @@ def percents(low: float, high: float) -> tuple[str, str]:
     else:
         texts = (f"{100 * low:.2f}", f"{100 * high:.2f}")
     return f"{texts[0]}%", f"{texts[1]}%"
+
+
+def probability(p: float) -> str:
+    """Return a probability with two decimals; only 0 is shown as 0.00, and only 1 as 1.00.
+
+    Examples
+    --------
+    >>> probability(0.5), probability(0.9962), probability(0.0038), probability(1.0)
+    ('0.50', '>0.99', '<0.01', '1.00')
+    """
+    if 0.995 <= p < 1.0:
+        return ">0.99"
+    return "<0.01" if 0.0 < p < 0.005 else f"{p:.2f}"
 
 
 def cell(value: Any) -> str:
