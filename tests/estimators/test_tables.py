@@ -278,6 +278,7 @@ def test_a_table_in_chunks_is_predicted_as_it_is_in_memory(tmp_path, with_texts)
     table = pd.DataFrame(
         {"mass": rng.normal(size=30), "site": rng.choice(["a", "b"], 30), "extra": range(30)}
     )
+    table["code"] = ["A1" if i == 3 else None if i % 5 == 1 else "2.50" for i in range(30)]
     if with_texts:
         table["note"] = [f"{SENTENCES[i % 6]} {i}" for i in range(30)]
     table.to_csv(tmp_path / "t.csv", index=False)

@@ -11,7 +11,7 @@ import gzip
 import mmap
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -86,7 +86,7 @@ class RowChunks:
     def __init__(self, make: Callable[[], Iterator[Chunk]], n_rows: int | None = None):
         self.make = make
         self.n_rows = n_rows
-        self.make_all = make  # includes rows with too many cells, if these can be read
+        self._make_table: Callable[..., Iterator[Chunk]] | None = None
         self.reasons: dict[int, str] = {}
 
     def __repr__(self) -> str:
@@ -140,8 +140,8 @@ class RowChunks:
         _check_chunk_rows(chunk_rows)
         read = partial(_of_csv, _existing(path), target, chunk_rows, options)
         found = cls(read)
-        if not options.keys() & _ABOUT_COLUMNS:
-            found.make_all = partial(read, takes_long=True)
+        takes_long = not options.keys() & _ABOUT_COLUMNS
+        found._make_table = partial(read, takes_long=takes_long)
         return found
 
     @classmethod
@@ -159,6 +159,16 @@ class RowChunks:
         _check_chunk_rows(chunk_rows)
         files = _parquet_files(path)
         return cls(partial(_of_parquet, files, target, chunk_rows), _parquet_rows(files))
+
+    def tables(self, as_text: Sequence[str] = ()) -> Iterator[Chunk]:
+        """Yield the chunks, with rows of too many cells, too, if these can be read.
+
+        Parameters
+        ----------
+        as_text : columns of a CSV file whose cells are taken as they are written, so that codes do
+            not depend on what other cells their chunk has
+        """
+        return self.make() if self._make_table is None else self._make_table(as_text=as_text)
 
     def total(self, function: OfChunk, tick: Callable[[int], None] | None = None) -> Any:
         """Return the sum of `function(number, X, y)` over the chunks, added in order."""
@@ -401,13 +411,16 @@ def _of_csv(
     chunk_rows: int,
     options: dict[str, Any],
     takes_long: bool = False,
+    as_text: Sequence[str] = (),
 ) -> Iterator[Chunk]:
     """Yield chunks of a CSV file.
 
+    as_text : columns whose cells stay as they are written, unless the options say what they are
     takes_long : whether rows may have more cells than the header; from the first such row on, a
         column `N_CELLS` says which rows have
     """
     pd = import_extra("pandas")
+    options = _with_text(options, as_text)
     n_done, n_more = 0, 0
     while True:
         try:
@@ -428,6 +441,16 @@ def _of_csv(
             if not (takes_long and isinstance(found, LongRow)) or found.n_more > MOST_MORE - n_more:
                 raise found from None
             n_more += found.n_more
+
+
+def _with_text(options: dict[str, Any], columns: Sequence[str]) -> dict[str, Any]:
+    """Return options of `pandas.read_csv` by which columns are text, if they say nothing else."""
+    dtype = options.get("dtype", {})
+    if not columns or not isinstance(dtype, dict):
+        return options
+    converted = options.get("converters") or {}
+    text = {name: str for name in columns if name not in converted}
+    return {**options, "dtype": {**text, **dtype}}
 
 
 def _no_text(path: Path, error: UnicodeError) -> str:
