@@ -12,6 +12,7 @@ import pytest
 from matplotlib.text import Text
 from scipy import sparse
 from scipy.stats import t as student
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -41,6 +42,7 @@ from atoll.comparison.recommending import (
     recommend,
     sentence,
 )
+from atoll.comparison.supervised import PartlyLabelled
 from atoll.core.preprocessing import prepare, with_category_weight
 from atoll.estimators import MODELS, AtollClassifier, make_preprocessor
 from atoll.estimators.category_weight import CategoryWeight
@@ -339,6 +341,42 @@ def test_a_model_that_fails_is_left_out_and_the_others_are_compared(data, error,
     found = compare_models(*data, models=["shares", {"odd": Failing()}], n_splits=2)
     assert found.left_out == (("odd", said),)
     assert {row.model for row in found.table} >= {"atoll", "shares"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda p: p[:, :1], r"array of shape \(\d+, 1\) for \d+ rows and 2 classes"),
+        (lambda p: np.where(np.arange(len(p))[:, None] == 2, np.nan, p), "not finite"),
+        (lambda p: np.add(p, [-1.5, 1.5]), "below zero"),
+        (lambda p: 0 * p, "do not sum to one"),
+    ],
+)
+def test_a_model_that_gives_no_probabilities_is_left_out_with_its_reason(data, change, said):
+    class Odd(GaussianNB):
+        def predict_proba(self, X):
+            return change(super().predict_proba(X))
+
+    found = compare_models(*data, models=["shares", {"odd": Odd()}], n_splits=2)
+    assert re.search(said, dict(found.left_out)["odd"])
+    assert {row.model for row in found.table} == {"atoll", "shares"}
+    with pytest.raises(ValueError, match=said):
+        BlendClassifier([Odd(), GaussianNB()], [1, 1]).fit(*data).predict(data[0])
+
+
+def test_a_classifier_may_have_its_classes_in_any_order(data):
+    class Backwards(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.model = GaussianNB().fit(X, y)
+            self.classes_ = self.model.classes_[::-1]
+            return self
+
+        def predict_proba(self, X):
+            return self.model.predict_proba(X)[:, ::-1]
+
+    X, y = data
+    one, other = (PartlyLabelled(model).fit(X, y) for model in (GaussianNB(), Backwards()))
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
 
 
 @pytest.mark.parametrize("model", [SVC(), make_pipeline(StandardScaler(), SVC())])

@@ -388,7 +388,7 @@ def test_booleans_are_numbers_in_every_type_of_pandas():
 def test_a_category_is_known_in_any_form_that_pandas_gives_it():
     frame = pd.DataFrame({"x": np.arange(8.0), "c": ["2", "A1", "007", None] * 2})
     frame["b"] = [True, None] * 4
-    X, _, preprocessing = prepare(frame)
+    _, _, preprocessing = prepare(frame)
     for cells in (["2", "2.0", 2, 2.0], ["007", "7", 7, 7.0], ["A1"]):
         rows = pd.DataFrame(
             {"x": 1.0, "c": cells, "b": ["TRUE", "true", True, "True"][: len(cells)]}
