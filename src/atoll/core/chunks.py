@@ -66,7 +66,8 @@ class RowChunks:
         data frame, and y (b,) holds labels, with None, NaN or -1 where a label is unknown; None
         where rows are only to be predicted.
     n_rows : int, default=None
-        How many there are, if that is known; progress bars show it.
+        How many there are, if that is known; progress bars show it. Predictions refuse chunks that
+        hold fewer or more.
 
     Attributes
     ----------
@@ -95,13 +96,14 @@ class RowChunks:
 
     @classmethod
     def from_arrays(cls, X: Any, y: Any = None, *, chunk_rows: int = CHUNK_ROWS) -> RowChunks:
-        """Return chunks of arrays or memory maps X (n, d) and y (n,).
+        """Return chunks of arrays, sparse arrays or memory maps X (n, d) and y (n,).
 
         Of a map opened for reading at most one chunk stays resident in memory.
         """
         _check_chunk_rows(chunk_rows)
-        _check_lengths(len(X), y)
-        return cls(partial(_of_arrays, X, y, chunk_rows), len(X))
+        X = X.tocsr() if hasattr(X, "tocsr") else X if hasattr(X, "shape") else np.asarray(X)
+        _check_lengths(X.shape[0], y)
+        return cls(partial(_of_arrays, X, y, chunk_rows), X.shape[0])
 
     @classmethod
     def from_npy(
@@ -205,6 +207,7 @@ class DaskRows:
 
     def __init__(self, X: Any, y: Any):
         import_extra("dask")
+        require_two_dimensions(X)
         self.partitions = _partitions(X, y)
 
     def total(self, function: OfChunk, tick: Callable[[int], None] | None = None) -> Any:
@@ -285,6 +288,15 @@ def chunks_of(X: Any, chunk_rows: int = CHUNK_ROWS) -> RowChunks:
     return X if hasattr(X, "each") else RowChunks.from_arrays(X, chunk_rows=chunk_rows)
 
 
+def require_two_dimensions(X: Any) -> None:
+    """Raise a ValueError unless a Dask X has rows and columns."""
+    if X.ndim != 2:
+        raise ValueError(
+            f"X is a Dask collection of {X.ndim} dimension{'s' * (X.ndim != 1)}; give rows and "
+            "columns, for instance X.reshape(-1, 1) or frame[['column']] if it is one column."
+        )
+
+
 def map_partitions(function: Callable[[Any], Any], X: Any, meta: Any) -> Any:
     """Return a Dask array of `function(rows)` over the partitions of a Dask X, not computed yet.
 
@@ -327,7 +339,7 @@ def _call(function: Callable[[Any], Any], rows: Any) -> Any:
 
 
 def _apply(function: OfChunk, number: int, X: Any, y: Any) -> tuple[int, Any]:
-    return len(X), function(number, X, y)
+    return X.shape[0], function(number, X, y)
 
 
 def _add(first: tuple[int, Any], second: tuple[int, Any]) -> tuple[int, Any]:
@@ -379,7 +391,7 @@ def _lengths(rows: list[Any]) -> list[int]:
 
 
 def _of_arrays(X: Any, y: Any, chunk_rows: int) -> Iterator[Chunk]:
-    for start in range(0, len(X), chunk_rows):
+    for start in range(0, X.shape[0], chunk_rows):
         stop = start + chunk_rows
         yield part_of(X, slice(start, stop)), None if y is None else y[start:stop]
         let_go(X)

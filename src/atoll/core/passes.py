@@ -216,6 +216,11 @@ def as_rows(X: Any) -> Array:
 
     Arrays of floats or integers keep their type; data frames and other arrays become float64.
     """
+    if hasattr(X, "tocsr"):
+        raise ValueError(
+            "the chunks hold sparse rows, which are fitted in memory alone; pass all of them as "
+            "one sparse X, with y, or a part of their columns as arrays."
+        )
     if hasattr(X, "to_numpy"):
         X = X.to_numpy(dtype=np.float64, na_value=np.nan)
     X = np.asarray(X)

@@ -412,6 +412,8 @@ def _features_of_readable(
     step: TablePreprocessor, rows: Any, found: FarValues | None
 ) -> tuple[Any, dict[int, str]]:
     """Return features (b, p), and why rows cannot be read, by their places."""
+    if not rows.shape[0]:
+        return _no_features(step, 0), {}
     if hasattr(rows, "columns"):
         step._refuse_commas(rows)
     try:
@@ -422,11 +424,16 @@ def _features_of_readable(
     read, reasons = preprocessing.unreadable(step.preprocessing_, step._frame(rows, reset=False))
     readable = np.flatnonzero([reason is None for reason in reasons])
     if not len(readable):
-        known = sparse.csr_array if step.preprocessing_.texts else np.zeros
-        features = known((len(read), len(step.preprocessing_.names)))
+        features = _no_features(step, len(read))
     else:
         features = _spread(step._features(read.iloc[readable], found), readable, len(read))
     return features, {row: why for row, why in enumerate(reasons) if why is not None}
+
+
+def _no_features(step: TablePreprocessor, n: int) -> Any:
+    """Return features (n, p) of rows that have none: zeros."""
+    known = sparse.csr_array if step.preprocessing_.texts else np.zeros
+    return known((n, len(step.preprocessing_.names)))
 
 
 def _spread(features: Any, places: NDArray[np.intp], n: int) -> Any:
