@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from atoll import RowChunks
 from atoll.comparison import candidates, compare_models, judging, timing, write_comparison
 from atoll.comparison.blending import BLEND, BlendClassifier, blend_of, blend_shares, with_blend
 from atoll.comparison.candidates import CANDIDATES, Candidate
@@ -746,6 +747,9 @@ def test_bad_data_are_refused_with_the_fix(data):
     X, y = data
     with pytest.raises(ValueError, match="give one label"):
         compare_models(X[:-1], y)
+    for far in (RowChunks.from_arrays(X), "rows.npy"):
+        with pytest.raises(ValueError, match="compare_models takes rows in memory"):
+            compare_models(far, y)
     with pytest.raises(ValueError, match="one class"):
         compare_models(X, np.where(y == "yes", y, None))
 

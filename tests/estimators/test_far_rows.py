@@ -138,7 +138,6 @@ def test_a_memory_map_is_fitted_and_transduced_as_an_array(in_memory, data, tmp_
 
 
 def test_a_dask_answer_is_not_computed_until_it_is_asked_for(in_memory, data):
-
     model, expected = in_memory
     rows = arrays.from_array(data[0], chunks=(300, D))
     found = model.predict_proba(rows)
@@ -220,7 +219,6 @@ def test_rows_of_the_graph_are_chosen_without_listing_all_rows():
 
 
 def test_dask_ticks_for_every_row_and_sums_the_same(data):
-
     X, y = data
     rows = DaskRows(arrays.from_array(X, chunks=(200, D)), y)
     heard = []

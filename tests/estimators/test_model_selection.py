@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 
+from atoll.core.chunks import RowChunks
 from atoll.core.labels import parse_labels
 from atoll.estimators import AtollClassifier, OrdinalGPClassifier, ProbitGPClassifier
 from atoll.estimators import cross_val_score as atoll_cross_val_score
@@ -204,6 +205,9 @@ def test_lengths_that_differ_and_a_missing_target_are_refused():
         next(SemiSupervisedKFold(2).split(np.zeros((6, 1)), [0, 0, 1, 1]))
     with pytest.raises(ValueError, match=r"y is None"):
         next(SemiSupervisedKFold(2).split(np.zeros((6, 1))))
+    for far in (RowChunks.from_arrays(np.zeros((4, 1))), "rows.npy"):
+        with pytest.raises(ValueError, match=r"cross-validation takes rows in memory"):
+            atoll_cross_val_score(ProbitGPClassifier(), far, [0, 0, 1, 1], cv=2)
 
 
 @pytest.mark.parametrize("marker", [None, -1])

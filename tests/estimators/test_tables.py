@@ -581,6 +581,7 @@ def test_files_that_are_written_otherwise_are_answered_with_the_option_that_read
         (b"PAR1\xff\xfe", r"it is a Parquet file: read it with RowChunks.from_parquet"),
         (b"PK\x03\x04\xff\xfe", r"it is a zip file, as those of Excel are"),
         (b"caf\xe9,x\n1,2\n", r"encoding='latin-1'"),
+        ("x,y\n1,2\n".encode("utf-16"), r"encoding='utf-16'"),
         (b"", r"is empty; it needs a header"),
     ],
 )

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from atoll.core.extras import import_extra
 from atoll.core.fillings import part_of
 from atoll.core.near_names import no_file
-from atoll.core.table_refusals import about_separator
+from atoll.core.table_refusals import about_separator, refuse_lazy
 from atoll.core.tables import (
     MOST_MORE,
     LongRow,
@@ -30,6 +30,7 @@ from atoll.core.tables import (
     more_columns,
     unreadable_parquet,
     unreadable_text,
+    utf16_of,
     with_length,
 )
 
@@ -266,6 +267,31 @@ def is_source(X: Any) -> bool:
     return is_dask(X) or hasattr(X, "total") or _is_npy(X)
 
 
+def require_in_memory(X: Any, what: str) -> None:
+    """Raise a ValueError for a path, chunks or a lazy frame; Dask brings its rows by itself.
+
+    Parameters
+    ----------
+    what : that takes rows in memory, for the message
+
+    Examples
+    --------
+    >>> require_in_memory("rows.npy", "cross-validation")
+    Traceback (most recent call last):
+        ...
+    ValueError: X is the path 'rows.npy', and cross-validation takes rows in memory; read all \
+labelled rows and some of the others, or map a .npy file: numpy.load(path, mmap_mode="r").
+    """
+    refuse_lazy(X)
+    is_path = isinstance(X, str | os.PathLike)
+    if is_path or hasattr(X, "total"):
+        shown = f"the path {str(X)!r}" if is_path else "in chunks"
+        raise ValueError(
+            f"X is {shown}, and {what} takes rows in memory; read all labelled rows and some of "
+            'the others, or map a .npy file: numpy.load(path, mmap_mode="r").'
+        )
+
+
 def source_of(X: Any, y: Any) -> RowSource:
     """Return the source that X and y are: chunks that bring their labels, Dask, or a .npy file."""
     if is_dask(X) and y is None:
@@ -468,14 +494,15 @@ def _with_text(options: dict[str, Any], columns: Sequence[str]) -> dict[str, Any
 def _no_text(path: Path, error: UnicodeError) -> str:
     """Return what to do about a file that is not text."""
     with path.open("rb") as file:
-        start = file.read(4)
+        start = file.read(16)
+    code = utf16_of(start) or "latin-1"
     fix = (
-        "if it is text, name its encoding, such as encoding='latin-1'; if it is another kind of "
+        f"if it is text, name its encoding, such as encoding={code!r}; if it is another kind of "
         "file, save it as CSV first"
     )
-    if start == b"PAR1":
+    if start.startswith(b"PAR1"):
         fix = "it is a Parquet file: read it with RowChunks.from_parquet"
-    elif start == b"PK\3\4":
+    elif start.startswith(b"PK\3\4"):
         fix = "it is a zip file, as those of Excel are: save the table as CSV first"
     return f"{str(path)!r} cannot be read as CSV ({error}); {fix}."
 

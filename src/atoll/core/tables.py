@@ -508,13 +508,7 @@ def _text_errors(source: Path | bytes) -> Iterator[None]:
 def unreadable_text(name: str, error: Exception) -> ValueError:
     """Return what pandas raised on a text file as an error of one sentence, about `name`."""
     if isinstance(error, UnicodeDecodeError):
-        file = "IN.csv" if name == "standard input" else shlex.quote(name[1:-1])
-        begins = error.object[:2] in (b"\xff\xfe", b"\xfe\xff")
-        code = "utf16" if begins and error.start == 0 else "latin1"
-        return ValueError(
-            f"{name} is not written in UTF-8: save it as UTF-8, or run `iconv -f {code} -t utf8 "
-            f"{file} > OUT.csv` and name OUT.csv."
-        )
+        return _not_utf8(name, (utf16_of(error.object) if error.start == 0 else "") or "latin1")
     long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
     if long is None:
         return ValueError(f"{name} cannot be read as CSV ({error}); save the table as CSV again.")
@@ -527,6 +521,33 @@ def unreadable_text(name: str, error: Exception) -> ValueError:
         "separator in quotation marks.",
         seen - wanted,
     )
+
+
+def _not_utf8(name: str, code: str) -> ValueError:
+    """Return an error for text in another code, by the name that iconv has for it."""
+    file = "IN.csv" if name == "standard input" else shlex.quote(name[1:-1])
+    return ValueError(
+        f"{name} is not written in UTF-8: save it as UTF-8, or run `iconv -f {code} -t utf8 "
+        f"{file} > OUT.csv` and name OUT.csv."
+    )
+
+
+def utf16_of(begins: bytes) -> str:
+    """Return the form of UTF-16 that a text is in, by its first bytes; empty if in none.
+
+    Without a mark of their order it is told by letters of ASCII, which have a zero beside them.
+
+    Examples
+    --------
+    >>> [utf16_of("x,y".encode(code)) for code in ("utf-16", "utf-16-le", "utf-16-be", "utf-8")]
+    ['utf-16', 'utf-16le', 'utf-16be', '']
+    """
+    if begins[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    first, second = begins[0:_MARK:2], begins[1:_MARK:2]
+    if second and all(first) and not any(second):
+        return "utf-16le"
+    return "utf-16be" if second and all(second) and not any(first) else ""
 
 
 def _other_format(begins: bytes) -> str:
@@ -552,6 +573,9 @@ def _refuse_other_formats(source: Path | bytes) -> None:
     other = _other_format(begins)
     if other:
         raise ValueError(f"{_name(source)} {other}.")
+    code = utf16_of(begins)
+    if code:
+        raise _not_utf8(_name(source), code)
 
 
 def _sample(source: Path | bytes) -> str:

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import BaseCrossValidator
 
+from atoll.core.chunks import require_in_memory
 from atoll.core.labels import PartialLabels, parse_labels, with_gaps
 from atoll.core.markers import is_auto
 from atoll.core.repeated_rows import repeated_labels
@@ -116,6 +117,7 @@ class SemiSupervisedKFold(BaseCrossValidator):
         test : ndarray of int
             Labelled rows.
         """
+        require_in_memory(X, "cross-validation")
         labels = parse_labels(y, unlabelled=self.unlabelled)
         is_odd = isinstance(y, np.ndarray) and y.dtype.kind == "O"
         if is_odd and labels.classes.dtype.kind in "iufb" and _asked_by_scikit_learn():
