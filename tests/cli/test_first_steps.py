@@ -107,7 +107,14 @@ def test_an_ordinal_fit_says_in_which_order_classes_are_taken(folder):
 
 
 @pytest.mark.parametrize(
-    ("code", "name"), [("latin1", "latin1"), ("cp1252", "latin1"), ("utf-16", "utf16")]
+    ("code", "name"),
+    [
+        ("latin1", "latin1"),
+        ("cp1252", "latin1"),
+        ("utf-16", "utf-16"),
+        ("utf-16-le", "utf-16le"),
+        ("utf-16-be", "utf-16be"),
+    ],
 )
 def test_a_file_in_another_code_than_utf8_is_told_with_the_command_that_mends_it(
     folder, code, name

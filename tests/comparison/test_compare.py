@@ -12,6 +12,7 @@ import pytest
 from matplotlib.text import Text
 from scipy import sparse
 from scipy.stats import t as student
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -19,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from atoll import RowChunks
 from atoll.comparison import candidates, compare_models, judging, timing, write_comparison
 from atoll.comparison.blending import BLEND, BlendClassifier, blend_of, blend_shares, with_blend
 from atoll.comparison.candidates import CANDIDATES, Candidate
@@ -41,6 +43,7 @@ from atoll.comparison.recommending import (
     recommend,
     sentence,
 )
+from atoll.comparison.supervised import PartlyLabelled
 from atoll.core.preprocessing import prepare, with_category_weight
 from atoll.estimators import MODELS, AtollClassifier, make_preprocessor
 from atoll.estimators.category_weight import CategoryWeight
@@ -339,6 +342,42 @@ def test_a_model_that_fails_is_left_out_and_the_others_are_compared(data, error,
     found = compare_models(*data, models=["shares", {"odd": Failing()}], n_splits=2)
     assert found.left_out == (("odd", said),)
     assert {row.model for row in found.table} >= {"atoll", "shares"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda p: p[:, :1], r"array of shape \(\d+, 1\) for \d+ rows and 2 classes"),
+        (lambda p: np.where(np.arange(len(p))[:, None] == 2, np.nan, p), "not finite"),
+        (lambda p: np.add(p, [-1.5, 1.5]), "below zero"),
+        (lambda p: 0 * p, "do not sum to one"),
+    ],
+)
+def test_a_model_that_gives_no_probabilities_is_left_out_with_its_reason(data, change, said):
+    class Odd(GaussianNB):
+        def predict_proba(self, X):
+            return change(super().predict_proba(X))
+
+    found = compare_models(*data, models=["shares", {"odd": Odd()}], n_splits=2)
+    assert re.search(said, dict(found.left_out)["odd"])
+    assert {row.model for row in found.table} == {"atoll", "shares"}
+    with pytest.raises(ValueError, match=said):
+        BlendClassifier([Odd(), GaussianNB()], [1, 1]).fit(*data).predict(data[0])
+
+
+def test_a_classifier_may_have_its_classes_in_any_order(data):
+    class Backwards(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.model = GaussianNB().fit(X, y)
+            self.classes_ = self.model.classes_[::-1]
+            return self
+
+        def predict_proba(self, X):
+            return self.model.predict_proba(X)[:, ::-1]
+
+    X, y = data
+    one, other = (PartlyLabelled(model).fit(X, y) for model in (GaussianNB(), Backwards()))
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
 
 
 @pytest.mark.parametrize("model", [SVC(), make_pipeline(StandardScaler(), SVC())])
@@ -716,6 +755,9 @@ def test_bad_data_are_refused_with_the_fix(data):
     X, y = data
     with pytest.raises(ValueError, match="give one label"):
         compare_models(X[:-1], y)
+    for far in (RowChunks.from_arrays(X), "rows.npy"):
+        with pytest.raises(ValueError, match="compare_models takes rows in memory"):
+            compare_models(far, y)
     with pytest.raises(ValueError, match="one class"):
         compare_models(X, np.where(y == "yes", y, None))
 

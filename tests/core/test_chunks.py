@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import dask
 import dask.array as da
 import dask.dataframe as dd
@@ -9,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from atoll import GraphGPClassifier
 from atoll.core.chunks import DaskRows, RowChunks
 
 X = np.arange(24.0).reshape(12, 2)
@@ -46,3 +49,12 @@ def test_a_row_with_too_many_cells_is_named(tmp_path):
     (tmp_path / "rows.csv").write_text("x,y\n1,2\n3,4,5\n")
     with pytest.raises(ValueError, match="has 3 cells in line 3, and 2 columns: mend that line"):
         RowChunks.from_csv(tmp_path / "rows.csv").total(lambda number, X, y: len(X))
+
+
+def test_labels_that_are_numbers_in_some_chunks_alone_are_refused_with_the_fix(tmp_path):
+    (tmp_path / "rows.csv").write_text("x,kind\n1,2\n2,2\n3,A\n4,2\n")
+    read = partial(RowChunks.from_csv, tmp_path / "rows.csv", "kind", chunk_rows=2)
+    model = GraphGPClassifier(random_state=0)
+    with pytest.raises(ValueError, match=r"'A' and 2; .*dtype=\{target: str\}"):
+        model.fit(read())
+    assert model.fit(read(dtype={"kind": str})).classes_.tolist() == ["2", "A"]

@@ -162,6 +162,10 @@ def test_a_few_values_with_a_unit_are_categories():
         (NUMBERS + 1j, "holds complex numbers; take their real and imaginary parts"),
         (pd.to_timedelta(NUMBERS, unit="h"), "holds durations; turn them into numbers"),
         (
+            pd.to_timedelta(NUMBERS, unit="h").astype(object),
+            "holds durations; turn them into numbers",
+        ),
+        (
             pd.Series(pd.to_timedelta(NUMBERS, unit="h")).astype("duration[ns][pyarrow]"),
             "holds durations; turn them into numbers",
         ),

@@ -13,6 +13,7 @@ from atoll.core.preprocessing import (
     apply,
     category_weight,
     extra_columns,
+    is_filled,
     prepare,
     unreadable,
     unseen,
@@ -382,3 +383,31 @@ def test_booleans_are_numbers_in_every_type_of_pandas():
         "b=False",
         "b=True",
     )
+
+
+def test_a_category_is_known_in_any_form_that_pandas_gives_it():
+    frame = pd.DataFrame({"x": np.arange(8.0), "c": ["2", "A1", "007", None] * 2})
+    frame["b"] = [True, None] * 4
+    _, _, preprocessing = prepare(frame)
+    for cells in (["2", "2.0", 2, 2.0], ["007", "7", 7, 7.0], ["A1"]):
+        rows = pd.DataFrame(
+            {"x": 1.0, "c": cells, "b": ["TRUE", "true", True, "True"][: len(cells)]}
+        )
+        assert unseen(preprocessing, rows) == {}
+        assert not is_filled(preprocessing, rows).any()
+        found = apply(preprocessing, rows)
+        assert (found == found[0]).all()
+        assert found[0, 1:].sum() == 2
+    strange = pd.DataFrame({"x": 1.0, "c": ["1.2", "a1", "20"], "b": ["FALSE", "yes", "1"]})
+    assert unseen(preprocessing, strange) == {
+        "c": {"1.2": 1, "20": 1, "a1": 1},
+        "b": {"1": 1, "FALSE": 1, "yes": 1},
+    }
+
+
+def test_truth_values_beside_a_word_can_be_read():
+    frame = pd.DataFrame({"x": [0.5, 3.0, 2.0], "b": [True, False, True]})
+    rows = pd.DataFrame({"x": ["1", "2", "TRUE"], "b": ["TRUE", "yes", "false"]})
+    read, reasons = unreadable(prepare(frame).preprocessing, rows)
+    assert reasons.tolist() == [None, "b is 'yes', not a number", "x is 'TRUE', not a number"]
+    assert read["b"].tolist()[::2] == [1.0, 0.0]

@@ -104,6 +104,17 @@ def test_a_file_from_a_spreadsheet_with_decimal_commas_is_read_as_numbers(tmp_pa
     assert table["art"].isna().tolist() == [False, True]
 
 
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_commas_between_thousands_are_not_taken_for_decimal_ones(mark):
+    people = ["12,345", "999", "-4,100", "2,345,678", ""]
+    table = "\n".join(["people age", *(f"{cell} 7" for cell in people)]).replace(" ", mark)
+    assert read_table(table.encode())["people"].tolist()[:4] == people[:4]
+    assert form_of(table).decimal == "."
+    decimals = table.replace("-4,100", "-4,1")
+    assert form_of(decimals).decimal == ","
+    assert form_of(table.replace("999", "1999")).decimal == ","  # beside which 12,345 has decimals
+
+
 def test_a_table_is_read_from_standard_input(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"x\ty\n1\t2\n")))
     assert read_table("-").to_dict("list") == {"x": [1], "y": [2]}

@@ -8,8 +8,10 @@ import signal
 import threading
 import time
 
+import dask.array as arrays
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -55,7 +57,6 @@ def in_memory(request, data):
 
 def sources(data, folder):
     """Name -> arguments of fit, and what predict takes, all of the same rows."""
-    import dask.array as arrays
     import dask.dataframe as frames
     import pandas as pd
 
@@ -137,8 +138,6 @@ def test_a_memory_map_is_fitted_and_transduced_as_an_array(in_memory, data, tmp_
 
 
 def test_a_dask_answer_is_not_computed_until_it_is_asked_for(in_memory, data):
-    import dask.array as arrays
-
     model, expected = in_memory
     rows = arrays.from_array(data[0], chunks=(300, D))
     found = model.predict_proba(rows)
@@ -146,6 +145,36 @@ def test_a_dask_answer_is_not_computed_until_it_is_asked_for(in_memory, data):
     assert found.shape == (N, 2)
     np.testing.assert_allclose(found[250:350].compute(), expected[250:350], rtol=0, atol=1e-12)
     assert model.predict_entropy(rows).shape == (N,)
+
+
+def test_parts_without_rows_have_no_answers(in_memory, data):
+    model, expected = in_memory
+    X, _ = data
+    parts = [X[:0], X[:300], X[300:300], X[300:]]
+    found = model.predict_proba(RowChunks(lambda: iter([(part, None) for part in parts])))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+    rows = arrays.from_array(X, chunks=(300, D))
+    first = rows[:, 0].compute()
+    few = rows[rows[:, 0] > np.sort(first)[-3]]  # by which a part may well be empty
+    np.testing.assert_array_equal(
+        model.predict(few).compute(), model.predict(X[first > np.sort(first)[-3]])
+    )
+    with pytest.raises(ValueError, match="X holds no rows"):
+        model.predict(RowChunks(lambda: iter([(X[:0], None)])))
+
+
+@pytest.mark.parametrize("n_rows", [N - 1, N + 1])
+def test_answers_for_a_wrong_number_of_rows_are_refused(in_memory, data, n_rows):
+    chunks = RowChunks(lambda: iter([(data[0], None)]), n_rows=n_rows)
+    with pytest.raises(ValueError, match=f"n_rows={n_rows}, and the chunks hold {N} rows"):
+        in_memory[0].predict_proba(chunks)
+
+
+def test_sparse_rows_and_lists_are_predicted_in_chunks(in_memory, data):
+    model, expected = in_memory
+    for rows in (sparse.csc_array(data[0]), data[0].tolist()):
+        found = model.predict_proba(RowChunks.from_arrays(rows, chunk_rows=400))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
 
 
 def test_rows_by_number_are_those_of_the_array_in_any_order(data):
@@ -190,8 +219,6 @@ def test_rows_of_the_graph_are_chosen_without_listing_all_rows():
 
 
 def test_dask_ticks_for_every_row_and_sums_the_same(data):
-    import dask.array as arrays
-
     X, y = data
     rows = DaskRows(arrays.from_array(X, chunks=(200, D)), y)
     heard = []
@@ -267,6 +294,8 @@ def test_pages_of_a_map_that_was_read_are_let_go(tmp_path):
         (lambda X, y, f: (RowChunks.from_arrays(X), None), "have no labels; name their column"),
         (lambda X, y, f: (RowChunks.from_arrays(X, y), y), "y is given twice"),
         (lambda X, y, f: (RowChunks.from_arrays(X * np.nan, y),), "in row 0 of chunk 0"),
+        (lambda X, y, f: (RowChunks.from_arrays(sparse.csc_array(X), y),), "hold sparse rows"),
+        (lambda X, y, f: (arrays.from_array(X[:, 0], chunks=90), y), "Dask collection of 1 dim"),
     ],
 )
 def test_bad_rows_elsewhere_are_refused_with_the_fix(arguments, message, data, tmp_path):

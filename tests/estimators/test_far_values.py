@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import dask.dataframe as frames
 import numpy as np
 import pandas as pd
 import pytest
@@ -49,6 +50,13 @@ def test_rows_predicted_in_parts_are_counted_together(clouds, model, monkeypatch
     monkeypatch.setattr(far_rows, "PREDICTED_ROWS", 50)
     (said,) = remarks_of(model.predict_proba, 100.0 * clouds[0])
     assert "of 120 rows" in said
+
+
+def test_nothing_is_said_of_rows_on_a_cluster_before_they_are_read(clouds):
+    X, y = clouds
+    far_from_zero = AtollClassifier(random_state=0).fit(X + 1000.0, y)
+    rows = frames.from_pandas(X + 1000.0, npartitions=2)
+    assert remarks_of(lambda: far_from_zero.predict(rows).compute()) == []
 
 
 def test_a_pipeline_warns_once_and_in_the_units_of_the_table(clouds):

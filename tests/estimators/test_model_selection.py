@@ -15,8 +15,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 
+from atoll.core.chunks import RowChunks
 from atoll.core.labels import parse_labels
-from atoll.estimators import AtollClassifier, OrdinalGPClassifier, ProbitGPClassifier
+from atoll.estimators import (
+    AtollClassifier,
+    GraphGPClassifier,
+    OrdinalGPClassifier,
+    ProbitGPClassifier,
+)
 from atoll.estimators import cross_val_score as atoll_cross_val_score
 from atoll.estimators.held_out import held_out_probabilities
 from atoll.estimators.model_selection import SemiSupervisedKFold, cross_val_predict
@@ -204,6 +210,9 @@ def test_lengths_that_differ_and_a_missing_target_are_refused():
         next(SemiSupervisedKFold(2).split(np.zeros((6, 1)), [0, 0, 1, 1]))
     with pytest.raises(ValueError, match=r"y is None"):
         next(SemiSupervisedKFold(2).split(np.zeros((6, 1))))
+    for far in (RowChunks.from_arrays(np.zeros((4, 1))), "rows.npy"):
+        with pytest.raises(ValueError, match=r"cross-validation takes rows in memory"):
+            atoll_cross_val_score(ProbitGPClassifier(), far, [0, 0, 1, 1], cv=2)
 
 
 @pytest.mark.parametrize("marker", [None, -1])
@@ -285,6 +294,33 @@ def test_integers_with_none_among_them_are_scored_as_those_with_minus_one_are(sc
     if scoring is None:  # by name, scikit-learn's would be nan
         with pytest.warns(UserWarning, match=r"scorers see no classes.*atoll\.cross_val_score"):
             cross_val_score(model, X, with_none, cv=folds)
+
+
+def test_scores_of_probabilities_go_with_the_order_of_the_classes_and_folds_may_lack_some():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 1))
+    rank = np.digitize(x[:, 0], [-0.5, 0.5])
+    y = np.array(["low", "mid", "high"], dtype=object)[rank]
+    known = np.arange(60) < 30
+    y[~known] = None
+    model = OrdinalGPClassifier(classes=["low", "mid", "high"], inference="ep", random_state=0)
+    folds = SemiSupervisedKFold(2, random_state=0)
+    p = cross_val_predict(model, x, y, cv=folds, method="predict_proba")[known]
+    right = p[np.arange(30), rank[known]]
+    found = {
+        name: atoll_cross_val_score(model, x, y, cv=folds, scoring=name).mean()
+        for name in ("neg_log_loss", "roc_auc_ovr")
+    }
+    assert found["neg_log_loss"] == pytest.approx(np.log(right).mean(), rel=0.05)
+    assert found["roc_auc_ovr"] > 0.95
+    few = y.copy()
+    few[known & (rank == 2)] = None
+    few[np.flatnonzero(known & (rank == 2))[:2]] = "high"  # two labels for three folds
+    scores = atoll_cross_val_score(model, x, few, cv=3, scoring="neg_log_loss")
+    assert np.isfinite(scores).all()
+    few[np.flatnonzero(few == "high")[0]] = None
+    with pytest.raises(ValueError, match="all labels of the class 'high', which its fit"):
+        atoll_cross_val_score(GraphGPClassifier(), x, few, cv=3, scoring="neg_log_loss")
 
 
 def two_blobs(n=60, n_labelled=24):

@@ -278,6 +278,7 @@ def test_a_table_in_chunks_is_predicted_as_it_is_in_memory(tmp_path, with_texts)
     table = pd.DataFrame(
         {"mass": rng.normal(size=30), "site": rng.choice(["a", "b"], 30), "extra": range(30)}
     )
+    table["code"] = ["A1" if i == 3 else None if i % 5 == 1 else "2.50" for i in range(30)]
     if with_texts:
         table["note"] = [f"{SENTENCES[i % 6]} {i}" for i in range(30)]
     table.to_csv(tmp_path / "t.csv", index=False)
@@ -580,6 +581,7 @@ def test_files_that_are_written_otherwise_are_answered_with_the_option_that_read
         (b"PAR1\xff\xfe", r"it is a Parquet file: read it with RowChunks.from_parquet"),
         (b"PK\x03\x04\xff\xfe", r"it is a zip file, as those of Excel are"),
         (b"caf\xe9,x\n1,2\n", r"encoding='latin-1'"),
+        ("x,y\n1,2\n".encode("utf-16"), r"encoding='utf-16'"),
         (b"", r"is empty; it needs a header"),
     ],
 )

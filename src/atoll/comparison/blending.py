@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from atoll.comparison.candidates import Candidate
 from atoll.comparison.folds import HeldOutLosses, row_losses
-from atoll.comparison.supervised import OfClassifiers, fit_clone
+from atoll.comparison.supervised import OfClassifiers, class_probabilities, fit_clone
 from atoll.core.mixture_weights import mixture_weights
 
 Array = NDArray[np.float64]
@@ -195,7 +195,7 @@ class BlendClassifier(OfClassifiers):
         """Return class probabilities; X (m, d) -> (m, K)."""
         check_is_fitted(self)
         rows, weights = self._read_rows(X), np.asarray(self.weights, dtype=np.float64)
-        parts = [model.predict_proba(rows) for model in self.models_]
+        parts = [class_probabilities(one, rows, len(self.classes_)) for one in self.models_]
         return np.asarray(np.tensordot(weights / weights.sum(), np.stack(parts), 1))
 
     def _parts(self) -> Sequence[Any]:

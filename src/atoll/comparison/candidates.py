@@ -20,6 +20,7 @@ from atoll.comparison.supervised import (
     OfClassifiers,
     OnStandardisedColumns,
     PartlyLabelled,
+    class_probabilities,
     fit_clone,
 )
 from atoll.core.labels import parse_labels
@@ -93,7 +94,8 @@ class Candidate(NamedTuple):
             found = weigh_features(X, self.categories, labels)
             weights = np.where(self.categories, found.weight, 1.0)
             X, new = X * weights, new * weights
-        return np.asarray(fit_clone(self.model, X, codes, seed).predict_proba(new))
+        fitted = fit_clone(self.model, X, codes, seed)
+        return class_probabilities(fitted, new, int(codes.max()) + 1)
 
 
 class Spreading(LabelSpreading):

@@ -32,6 +32,7 @@ from atoll.comparison.recommending import (
 )
 from atoll.comparison.result import Difference, ModelComparison, ModelRow
 from atoll.comparison.timing import Forecast, seconds_of_models
+from atoll.core.chunks import require_in_memory
 from atoll.core.class_slips import remark_on_slips
 from atoll.core.column_scales import unlike_scales
 from atoll.core.labels import PartialLabels, parse_labels, require_classes
@@ -351,6 +352,7 @@ def _read(
     step : what prepares a table of words or blanks for a model; None if X is numbers
     categories : (d,) which columns count as categories; None if that is not known
     """
+    require_in_memory(X, "compare_models")
     labels = parse_labels(y, unlabelled=unlabelled)
     remark_on_slips(labels.classes.tolist(), labels.counts.tolist())
     given = X.X if isinstance(X, PreparedTable) else X

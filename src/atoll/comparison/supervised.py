@@ -17,6 +17,8 @@ from atoll.core.labels import parse_labels, require_classes
 
 Array = NDArray[np.float64]
 
+ROUNDING = 0.001  # by which the probabilities of a row, perhaps of single precision, may miss one
+
 
 def fit_clone(estimator: Any, X: Any, codes: NDArray[np.integer], seed: Any) -> Any:
     """Fit a clone to rows (n, d) and codes (n,), -1 where unlabelled.
@@ -30,6 +32,35 @@ def fit_clone(estimator: Any, X: Any, codes: NDArray[np.integer], seed: Any) -> 
     if "unlabelled" in known:
         return model.fit(X, codes)
     return model.fit(X[codes >= 0], codes[codes >= 0])
+
+
+def class_probabilities(model: Any, X: Any, n_classes: int) -> Array:
+    """Return the class probabilities of rows by a model of `fit_clone`; (m, d) -> (m, K).
+
+    Raise a ValueError if they are none: a model may be the user's own.
+
+    Parameters
+    ----------
+    n_classes : K, the codes that the model was fitted to are below it
+    """
+    p = np.asarray(model.predict_proba(X))
+    n_rows = X.shape[0]
+    if p.shape != (n_rows, n_classes):
+        raise ValueError(
+            f"its predict_proba gave an array of shape {p.shape} for {n_rows} rows and {n_classes} "
+            "classes; it must give each row a probability for each class."
+        )
+    off = None
+    if not np.isfinite(p).all():
+        off = "numbers that are not finite"
+    elif (p < 0).any():
+        off = "numbers below zero"
+    elif (np.abs(p.sum(axis=1) - 1.0) > ROUNDING).any():
+        off = "rows that do not sum to one"
+    if off is not None:
+        raise ValueError(f"its predict_proba gave {off}; they must be probabilities.")
+    order = np.argsort(getattr(model, "classes_", np.arange(n_classes)), kind="stable")
+    return p if (order == np.arange(n_classes)).all() else np.asarray(p[:, order])
 
 
 class OfClassifiers(ClassifierMixin, BaseEstimator):
@@ -130,7 +161,7 @@ class PartlyLabelled(OfClassifiers):
     def predict_proba(self, X: Any) -> Array:
         """Return class probabilities; X (m, d) -> (m, K)."""
         check_is_fitted(self)
-        return np.asarray(self.model_.predict_proba(self._read_rows(X)))
+        return class_probabilities(self.model_, self._read_rows(X), len(self.classes_))
 
     def _parts(self) -> Sequence[Any]:
         return [self.model]
@@ -170,7 +201,8 @@ class OnStandardisedColumns(PartlyLabelled):
     def predict_proba(self, X: Any) -> Array:
         """Return class probabilities; X (m, d) -> (m, K)."""
         check_is_fitted(self)
-        return np.asarray(self.model_.predict_proba(self.scaler_.transform(self._read_rows(X))))
+        rows = self.scaler_.transform(self._read_rows(X))
+        return class_probabilities(self.model_, rows, len(self.classes_))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

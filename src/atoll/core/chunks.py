@@ -11,7 +11,7 @@ import gzip
 import mmap
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from atoll.core.extras import import_extra
 from atoll.core.fillings import part_of
 from atoll.core.near_names import no_file
-from atoll.core.table_refusals import about_separator
+from atoll.core.table_refusals import about_separator, refuse_lazy
 from atoll.core.tables import (
     MOST_MORE,
     LongRow,
@@ -30,6 +30,7 @@ from atoll.core.tables import (
     more_columns,
     unreadable_parquet,
     unreadable_text,
+    utf16_of,
     with_length,
 )
 
@@ -66,7 +67,8 @@ class RowChunks:
         data frame, and y (b,) holds labels, with None, NaN or -1 where a label is unknown; None
         where rows are only to be predicted.
     n_rows : int, default=None
-        How many there are, if that is known; progress bars show it.
+        How many there are, if that is known; progress bars show it. Predictions refuse chunks that
+        hold fewer or more.
 
     Attributes
     ----------
@@ -86,7 +88,7 @@ class RowChunks:
     def __init__(self, make: Callable[[], Iterator[Chunk]], n_rows: int | None = None):
         self.make = make
         self.n_rows = n_rows
-        self.make_all = make  # includes rows with too many cells, if these can be read
+        self._make_table: Callable[..., Iterator[Chunk]] | None = None
         self.reasons: dict[int, str] = {}
 
     def __repr__(self) -> str:
@@ -95,13 +97,14 @@ class RowChunks:
 
     @classmethod
     def from_arrays(cls, X: Any, y: Any = None, *, chunk_rows: int = CHUNK_ROWS) -> RowChunks:
-        """Return chunks of arrays or memory maps X (n, d) and y (n,).
+        """Return chunks of arrays, sparse arrays or memory maps X (n, d) and y (n,).
 
         Of a map opened for reading at most one chunk stays resident in memory.
         """
         _check_chunk_rows(chunk_rows)
-        _check_lengths(len(X), y)
-        return cls(partial(_of_arrays, X, y, chunk_rows), len(X))
+        X = X.tocsr() if hasattr(X, "tocsr") else X if hasattr(X, "shape") else np.asarray(X)
+        _check_lengths(X.shape[0], y)
+        return cls(partial(_of_arrays, X, y, chunk_rows), X.shape[0])
 
     @classmethod
     def from_npy(
@@ -140,8 +143,8 @@ class RowChunks:
         _check_chunk_rows(chunk_rows)
         read = partial(_of_csv, _existing(path), target, chunk_rows, options)
         found = cls(read)
-        if not options.keys() & _ABOUT_COLUMNS:
-            found.make_all = partial(read, takes_long=True)
+        takes_long = not options.keys() & _ABOUT_COLUMNS
+        found._make_table = partial(read, takes_long=takes_long)
         return found
 
     @classmethod
@@ -159,6 +162,16 @@ class RowChunks:
         _check_chunk_rows(chunk_rows)
         files = _parquet_files(path)
         return cls(partial(_of_parquet, files, target, chunk_rows), _parquet_rows(files))
+
+    def tables(self, as_text: Sequence[str] = ()) -> Iterator[Chunk]:
+        """Yield the chunks, with rows of too many cells, too, if these can be read.
+
+        Parameters
+        ----------
+        as_text : columns of a CSV file whose cells are taken as they are written, so that codes do
+            not depend on what other cells their chunk has
+        """
+        return self.make() if self._make_table is None else self._make_table(as_text=as_text)
 
     def total(self, function: OfChunk, tick: Callable[[int], None] | None = None) -> Any:
         """Return the sum of `function(number, X, y)` over the chunks, added in order."""
@@ -195,6 +208,7 @@ class DaskRows:
 
     def __init__(self, X: Any, y: Any):
         import_extra("dask")
+        require_two_dimensions(X)
         self.partitions = _partitions(X, y)
 
     def total(self, function: OfChunk, tick: Callable[[int], None] | None = None) -> Any:
@@ -253,6 +267,31 @@ def is_source(X: Any) -> bool:
     return is_dask(X) or hasattr(X, "total") or _is_npy(X)
 
 
+def require_in_memory(X: Any, what: str) -> None:
+    """Raise a ValueError for a path, chunks or a lazy frame; Dask brings its rows by itself.
+
+    Parameters
+    ----------
+    what : that takes rows in memory, for the message
+
+    Examples
+    --------
+    >>> require_in_memory("rows.npy", "cross-validation")
+    Traceback (most recent call last):
+        ...
+    ValueError: X is the path 'rows.npy', and cross-validation takes rows in memory; read all \
+labelled rows and some of the others, or map a .npy file: numpy.load(path, mmap_mode="r").
+    """
+    refuse_lazy(X)
+    is_path = isinstance(X, str | os.PathLike)
+    if is_path or hasattr(X, "total"):
+        shown = f"the path {str(X)!r}" if is_path else "in chunks"
+        raise ValueError(
+            f"X is {shown}, and {what} takes rows in memory; read all labelled rows and some of "
+            'the others, or map a .npy file: numpy.load(path, mmap_mode="r").'
+        )
+
+
 def source_of(X: Any, y: Any) -> RowSource:
     """Return the source that X and y are: chunks that bring their labels, Dask, or a .npy file."""
     if is_dask(X) and y is None:
@@ -273,6 +312,15 @@ def chunks_of(X: Any, chunk_rows: int = CHUNK_ROWS) -> RowChunks:
     if _is_npy(X):
         return RowChunks.from_npy(X, chunk_rows=chunk_rows)
     return X if hasattr(X, "each") else RowChunks.from_arrays(X, chunk_rows=chunk_rows)
+
+
+def require_two_dimensions(X: Any) -> None:
+    """Raise a ValueError unless a Dask X has rows and columns."""
+    if X.ndim != 2:
+        raise ValueError(
+            f"X is a Dask collection of {X.ndim} dimension{'s' * (X.ndim != 1)}; give rows and "
+            "columns, for instance X.reshape(-1, 1) or frame[['column']] if it is one column."
+        )
 
 
 def map_partitions(function: Callable[[Any], Any], X: Any, meta: Any) -> Any:
@@ -317,7 +365,7 @@ def _call(function: Callable[[Any], Any], rows: Any) -> Any:
 
 
 def _apply(function: OfChunk, number: int, X: Any, y: Any) -> tuple[int, Any]:
-    return len(X), function(number, X, y)
+    return X.shape[0], function(number, X, y)
 
 
 def _add(first: tuple[int, Any], second: tuple[int, Any]) -> tuple[int, Any]:
@@ -369,7 +417,7 @@ def _lengths(rows: list[Any]) -> list[int]:
 
 
 def _of_arrays(X: Any, y: Any, chunk_rows: int) -> Iterator[Chunk]:
-    for start in range(0, len(X), chunk_rows):
+    for start in range(0, X.shape[0], chunk_rows):
         stop = start + chunk_rows
         yield part_of(X, slice(start, stop)), None if y is None else y[start:stop]
         let_go(X)
@@ -401,13 +449,16 @@ def _of_csv(
     chunk_rows: int,
     options: dict[str, Any],
     takes_long: bool = False,
+    as_text: Sequence[str] = (),
 ) -> Iterator[Chunk]:
     """Yield chunks of a CSV file.
 
+    as_text : columns whose cells stay as they are written, unless the options say what they are
     takes_long : whether rows may have more cells than the header; from the first such row on, a
         column `N_CELLS` says which rows have
     """
     pd = import_extra("pandas")
+    options = _with_text(options, as_text)
     n_done, n_more = 0, 0
     while True:
         try:
@@ -430,17 +481,28 @@ def _of_csv(
             n_more += found.n_more
 
 
+def _with_text(options: dict[str, Any], columns: Sequence[str]) -> dict[str, Any]:
+    """Return options of `pandas.read_csv` by which columns are text, if they say nothing else."""
+    dtype = options.get("dtype", {})
+    if not columns or not isinstance(dtype, dict):
+        return options
+    converted = options.get("converters") or {}
+    text = {name: str for name in columns if name not in converted}
+    return {**options, "dtype": {**text, **dtype}}
+
+
 def _no_text(path: Path, error: UnicodeError) -> str:
     """Return what to do about a file that is not text."""
     with path.open("rb") as file:
-        start = file.read(4)
+        start = file.read(16)
+    code = utf16_of(start) or "latin-1"
     fix = (
-        "if it is text, name its encoding, such as encoding='latin-1'; if it is another kind of "
+        f"if it is text, name its encoding, such as encoding={code!r}; if it is another kind of "
         "file, save it as CSV first"
     )
-    if start == b"PAR1":
+    if start.startswith(b"PAR1"):
         fix = "it is a Parquet file: read it with RowChunks.from_parquet"
-    elif start == b"PK\3\4":
+    elif start.startswith(b"PK\3\4"):
         fix = "it is a zip file, as those of Excel are: save the table as CSV first"
     return f"{str(path)!r} cannot be read as CSV ({error}); {fix}."
 

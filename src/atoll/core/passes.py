@@ -142,6 +142,14 @@ def _squares(block: Array, mean: Array) -> Array:
 def as_labels(distinct: frozenset[Any]) -> Any:
     """Return distinct labels as an array; whole numbers become integers, even if read as floats."""
     values = list(distinct)
+    words = sorted(v for v in values if isinstance(v, str))
+    numbers = sorted(v for v in values if isinstance(v, int | float) and v != -1)
+    if words and numbers:
+        raise ValueError(
+            f"labels are words in some chunks and numbers in others, such as {words[-1]!r} and "
+            f"{numbers[0]!r}; make them all words, of a CSV file by RowChunks.from_csv(path, "
+            "target, dtype={target: str})."
+        )
     if values and all(isinstance(v, float) and v.is_integer() for v in values):
         return np.array(values).astype(np.int64)
     if values and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
@@ -216,6 +224,11 @@ def as_rows(X: Any) -> Array:
 
     Arrays of floats or integers keep their type; data frames and other arrays become float64.
     """
+    if hasattr(X, "tocsr"):
+        raise ValueError(
+            "the chunks hold sparse rows, which are fitted in memory alone; pass all of them as "
+            "one sparse X, with y, or a part of their columns as arrays."
+        )
     if hasattr(X, "to_numpy"):
         X = X.to_numpy(dtype=np.float64, na_value=np.nan)
     X = np.asarray(X)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from atoll.core.blank_fill import FEW_VALUES, donors_of, fill_blank, units
+from atoll.core.category_words import BLANK, known_words_of, truth_of, words_of
 from atoll.core.column_scales import holds_numbers_alone, unlike_scales
 from atoll.core.extras import import_extra
 from atoll.core.fillings import Fillings, carrying
@@ -57,9 +58,6 @@ ROWS_A_VALUE = 5
 """Rows that a value must have on average for values to count as few: fewer rows may be chance."""
 
 _ROUNDING = 1e-9
-
-BLANK = ""
-"""The category of blank cells, in columns where they are frequent."""
 
 
 class Preprocessing(NamedTuple):
@@ -215,7 +213,7 @@ def prepare(
         fill,
         flagged,
         impute,
-        {name: learn_words(_as_strings(frame[name]), name, fixes) for name in found},
+        {name: learn_words(words_of(frame[name]), name, fixes) for name in found},
     )
     raw = _to_features(untouched, frame)
     untouched = untouched._replace(spans=spans_of(raw[:, [features.index(n) for n in numeric]]))
@@ -450,7 +448,7 @@ def unreadable(
             pass  # any cell is a text
         elif name not in preprocessing.categories:
             if not is_numeric(frame[name]):
-                read[name] = as_numbers(frame[name])
+                read[name] = as_numbers(_with_truths(preprocessing, frame[name]))
             numbers = as_floats(read[name])
             is_word = np.isnan(numbers) & ~is_blank
             if is_word.any():
@@ -458,8 +456,9 @@ def unreadable(
                 refuse(is_word, lambda row, n=name, c=cells: f"{n} is {c[row]!r}, not a number")
             refuse(np.isinf(numbers), lambda _, n=name: f"{n} is infinite")
         elif not preprocessing.lenient:
-            values = np.array(_as_strings(frame[name]), dtype=object)
-            strange = ~np.isin(values, preprocessing.categories[name]) & ~is_blank
+            known = preprocessing.categories[name]
+            values = np.array(known_words_of(frame[name], known), dtype=object)
+            strange = ~np.isin(values, known) & ~is_blank
             refuse(strange, lambda row, n=name, v=values: f"{n} is {v[row]!r}, not seen before")
         if not preprocessing.lenient:
             refuse(is_blank, lambda _, n=name: f"{n} is blank")
@@ -471,11 +470,24 @@ def unreadable(
     return read, reasons
 
 
+def _with_truths(preprocessing: Preprocessing, column: pd.Series) -> pd.Series:
+    """Return cells of a column that was 0 and 1 in the fit, as truth values are, without words.
+
+    Beside a word that is no truth value, pandas leaves `TRUE` as a word.
+    """
+    spans = preprocessing.spans
+    place = preprocessing.numeric.index(str(column.name))
+    if spans is None or not {float(spans.low[place]), float(spans.high[place])} <= {0.0, 1.0}:
+        return column
+    truths = [truth_of(cell) for cell in column]
+    return column.astype(object).where([truth is None for truth in truths], truths)
+
+
 def unseen(preprocessing: Preprocessing, frame: pd.DataFrame) -> dict[str, dict[str, int]]:
     """Return how many rows have each value that the model has not seen, by categorical column."""
     out = {}
     for name, known in preprocessing.categories.items():
-        counts = Counter(_as_strings(frame[name]))
+        counts = Counter(known_words_of(frame[name], known))
         values = sorted(counts.keys() - {*known, BLANK})
         if values:
             out[name] = {value: counts[value] for value in values}
@@ -489,7 +501,8 @@ def is_filled(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.b
     for j, name in enumerate(preprocessing.columns):
         if name in preprocessing.categories:
             known = [*preprocessing.categories[name], BLANK]
-            found[:, j] |= ~np.isin(np.array(_as_strings(frame[name]), dtype=object), known)
+            values = np.array(known_words_of(frame[name], known), dtype=object)
+            found[:, j] |= ~np.isin(values, known)
     return found
 
 
@@ -571,7 +584,7 @@ def _usable_texts(
     for name in columns if encode else ():
         if name in faults or name in named or is_numeric(frame[name]):
             continue
-        values = sorted(set(_as_strings(frame[name])) - {BLANK})
+        values = sorted(set(words_of(frame[name])) - {BLANK})
         declared = str(frame[name].dtype) == "category"
         fault = fault_of_categories(name, values, fixes, declared=declared)
         if fault is not None and (name not in found or fault is DATES):
@@ -600,15 +613,8 @@ def _often_blank(column: pd.Series) -> bool:
     return bool(column.isna().mean() >= OFTEN_BLANK)
 
 
-def _as_strings(column: pd.Series) -> list[str]:
-    """Return the cells as text, blank ones as `BLANK`."""
-    if str(column.dtype) in ("str", "string"):  # going through such a column cell by cell is slow
-        return [str(cell) for cell in column.fillna(BLANK).to_numpy(object)]
-    return [BLANK if blank else str(cell) for cell, blank in zip(column, column.isna())]
-
-
 def _categories(column: pd.Series, fixes: Fixes) -> tuple[str, ...]:
-    name, values = str(column.name), tuple(sorted(set(_as_strings(column)) - {BLANK}))
+    name, values = str(column.name), tuple(sorted(set(words_of(column)) - {BLANK}))
     n_cells = int(column.notna().sum())
     if n_cells >= FEWEST_CELLS and len(values) >= NEARLY_ALL * n_cells:
         warn_user(
@@ -638,8 +644,9 @@ def _to_features(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[n
         if name in preprocessing.texts:
             continue
         if name in preprocessing.categories:
-            values = np.array(_as_strings(frame[name]), dtype=object)
-            blocks += [values == known for known in preprocessing.categories[name]]
+            known = preprocessing.categories[name]
+            values = np.array(known_words_of(frame[name], known), dtype=object)
+            blocks += [values == value for value in known]
         else:
             numbers = as_floats(frame[name])
             blocks.append(numbers)
@@ -660,7 +667,7 @@ def _with_words(preprocessing: Preprocessing, frame: pd.DataFrame, X: NDArray[np
     """Return features (n, p), and beside them the words of texts; dense if there is no text."""
     if not preprocessing.texts:
         return X
-    words = [word_rows(of, _as_strings(frame[n])) for n, of in preprocessing.texts.items()]
+    words = [word_rows(of, words_of(frame[n])) for n, of in preprocessing.texts.items()]
     blocks = [sparse.csr_array(X), *words] if X.shape[1] else words
     return sparse.csr_array(sparse.hstack(blocks)) if len(blocks) > 1 else blocks[0]
 

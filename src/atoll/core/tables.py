@@ -13,6 +13,7 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard
 
@@ -42,6 +43,9 @@ _THOUSANDS = {  # by their decimal mark; both marks in one number leave no doubt
 }
 _DIGITS = {mark: re.compile(rf"\s*\d+([{mark}]\d+)+\s*") for mark in ".,"}
 _GROUPS = {mark: re.compile(rf"\s*\d{{1,3}}([{mark}]\d{{3}})+\s*") for mark in ".,"}
+_BY_THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(,\d{3})+\s*")
+_WHOLE_OR_COMMAS = re.compile(r"\s*[+-]?\d+(,\d+)*\s*")
+_HUNDREDS = re.compile(r"\s*[+-]?\d{1,3}\s*")
 _NAMED_SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)  # as Excel has it
 _WITH_POINT = re.compile(r"\s*[+-]?\d*\.\d+\s*")
 
@@ -520,13 +524,7 @@ def _text_errors(source: Path | bytes) -> Iterator[None]:
 def unreadable_text(name: str, error: Exception) -> ValueError:
     """Return what pandas raised on a text file as an error of one sentence, about `name`."""
     if isinstance(error, UnicodeDecodeError):
-        file = "IN.csv" if name == "standard input" else shlex.quote(name[1:-1])
-        begins = error.object[:2] in (b"\xff\xfe", b"\xfe\xff")
-        code = "utf16" if begins and error.start == 0 else "latin1"
-        return ValueError(
-            f"{name} is not written in UTF-8: save it as UTF-8, or run `iconv -f {code} -t utf8 "
-            f"{file} > OUT.csv` and name OUT.csv."
-        )
+        return _not_utf8(name, (utf16_of(error.object) if error.start == 0 else "") or "latin1")
     long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
     if long is None:
         return ValueError(f"{name} cannot be read as CSV ({error}); save the table as CSV again.")
@@ -539,6 +537,33 @@ def unreadable_text(name: str, error: Exception) -> ValueError:
         "separator in quotation marks.",
         seen - wanted,
     )
+
+
+def _not_utf8(name: str, code: str) -> ValueError:
+    """Return an error for text in another code, by the name that iconv has for it."""
+    file = "IN.csv" if name == "standard input" else shlex.quote(name[1:-1])
+    return ValueError(
+        f"{name} is not written in UTF-8: save it as UTF-8, or run `iconv -f {code} -t utf8 "
+        f"{file} > OUT.csv` and name OUT.csv."
+    )
+
+
+def utf16_of(begins: bytes) -> str:
+    """Return the form of UTF-16 that a text is in, by its first bytes; empty if in none.
+
+    Without a mark of their order it is told by letters of ASCII, which have a zero beside them.
+
+    Examples
+    --------
+    >>> [utf16_of("x,y".encode(code)) for code in ("utf-16", "utf-16-le", "utf-16-be", "utf-8")]
+    ['utf-16', 'utf-16le', 'utf-16be', '']
+    """
+    if begins[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    first, second = begins[0:_MARK:2], begins[1:_MARK:2]
+    if second and all(first) and not any(second):
+        return "utf-16le"
+    return "utf-16be" if second and all(second) and not any(first) else ""
 
 
 def _other_format(begins: bytes) -> str:
@@ -564,6 +589,9 @@ def _refuse_other_formats(source: Path | bytes) -> None:
     other = _other_format(begins)
     if other:
         raise ValueError(f"{_name(source)} {other}.")
+    code = utf16_of(begins)
+    if code:
+        raise _not_utf8(_name(source), code)
 
 
 def _sample(source: Path | bytes) -> str:
@@ -581,8 +609,9 @@ def form_of(text: str) -> Form:
     r"""Return how the beginning of a table is written.
 
     The separator is the mark that gives the header the most cells, and a comma if none does. The
-    decimal mark is a comma where some numbers have one and none has a point, or where numbers such
-    as 2.031,8 have a point between thousands. A first line `sep=;` names the separator.
+    decimal mark is a comma where some numbers have one and none has a point, unless commas stand
+    between thousands, or where numbers such as 2.031,8 have a point between thousands. A first
+    line `sep=;` names the separator.
 
     Examples
     --------
@@ -605,7 +634,8 @@ def _form_of_lines(lines: list[str], separator: str | None = None) -> Form:
     """Return how a header and rows are written; `separator` if that is known."""
     cells = {mark: next(csv.reader(lines, delimiter=mark), []) for mark in ",;\t|"}
     separator = separator or max(cells, key=lambda mark: len(cells[mark]))
-    found = [cell for row in csv.reader(lines[1:], delimiter=separator) for cell in row]
+    rows = list(csv.reader(lines[1:], delimiter=separator))
+    found = [cell for row in rows for cell in row]
     for decimal, pattern in _THOUSANDS.items():
         mark = "," if decimal == "." else "."
         # Dates and versions have the mark elsewhere, and would be read as numbers.
@@ -616,7 +646,31 @@ def _form_of_lines(lines: list[str], separator: str | None = None) -> Form:
     both = (_WITH_COMMA, _THOUSANDS[","])
     with_comma = separator != "," and any(p.fullmatch(cell) for cell in found for p in both)
     with_point = any(_WITH_POINT.fullmatch(cell) for cell in found)
-    return Form(separator, "," if with_comma and not with_point else ".")
+    is_decimal = with_comma and not with_point and not _are_thousands(rows)
+    return Form(separator, "," if is_decimal else ".")
+
+
+def _are_thousands(rows: list[list[str]]) -> bool:
+    """Return whether the commas in numbers stand between thousands, and not before decimals.
+
+    All of them are followed by three digits, and beside such numbers stand whole ones below a
+    thousand alone: of numbers with decimals some would have fewer than three.
+
+    Examples
+    --------
+    >>> _are_thousands([["12,345"], ["999"]]), _are_thousands([["1,234"], ["12,5"], ["9"]])
+    (True, False)
+    """
+    are_beside = False
+    for cells in zip_longest(*rows, fillvalue=""):
+        numbers = [cell for cell in cells if _WHOLE_OR_COMMAS.fullmatch(cell)]
+        commas = [cell for cell in numbers if "," in cell]
+        if not all(map(_BY_THOUSANDS.fullmatch, commas)):
+            return False
+        others = [cell for cell in numbers if "," not in cell]
+        small = bool(others) and all(map(_HUNDREDS.fullmatch, others))
+        are_beside |= bool(commas) and small
+    return are_beside
 
 
 def _read_parquet(source: Path) -> pd.DataFrame:

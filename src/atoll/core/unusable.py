@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -84,6 +85,8 @@ def fault_of_cells(column: pd.Series) -> Fault | None:
     if column.isna().all():
         return Fault("is blank in every row")
     first = column[column.notna()].iloc[0]
+    if isinstance(first, timedelta):
+        return DURATIONS
     if isinstance(first, (list, tuple, set, dict, np.ndarray)):
         what = f"holds {type(first).__name__}s, such as {str(first)[:40]!r}"
         return Fault(what, "spread it over columns of numbers")

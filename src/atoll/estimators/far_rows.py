@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from itertools import chain
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from atoll.core.chunks import CHUNK_ROWS, RowSource, chunks_of, is_dask, is_source, map_partitions
+from atoll.core.chunks import (
+    CHUNK_ROWS,
+    RowSource,
+    chunks_of,
+    is_dask,
+    is_source,
+    map_partitions,
+    require_two_dimensions,
+)
 from atoll.core.extras import import_extra
 from atoll.core.far_rows import MappedRows, SourceRows, survey
 from atoll.core.labels import PartialLabels, as_objects, require_classes
@@ -116,8 +125,10 @@ def by_chunks(method: Method) -> Method:
             return method(self, rows, *args, **options)
 
         if is_dask(X):
-            meta = of(_one_row(X))[:0]
-            return map_partitions(_Predictor(self, method.__name__, args, options), X, meta)
+            require_two_dimensions(X)
+            with counted_together():  # nothing is said of the row that is made up
+                none = of(_one_row(X))[:0]
+            return map_partitions(_Predictor(self, method.__name__, args, options, none), X, none)
         with counted_together() as counted:
             found = _in_order(self, of, X)
         remark_on_far_values(self, counted.get(id(self)))
@@ -135,12 +146,15 @@ def _are_many(X: Any, args: Any, options: Any) -> bool:
 
 
 class _Predictor:
-    """A method of a model, to be sent to a cluster."""
+    """A method of a model, to be sent to a cluster, and its answer for no rows."""
 
-    def __init__(self, model: Any, name: str, args: Any, options: Any):
+    def __init__(self, model: Any, name: str, args: Any, options: Any, none: Any):
         self.model, self.name, self.args, self.options = model, name, args, options
+        self.none = none
 
     def __call__(self, rows: Any) -> Any:
+        if not rows.shape[0]:  # as where a filter has left a partition empty
+            return self.none
         return getattr(self.model, self.name)(rows, *self.args, **self.options)
 
 
@@ -158,19 +172,28 @@ def _in_order(model: Any, of: Callable[[Any], Any], X: Any) -> Any:
     n = chunks.n_rows
 
     def answer(number: int, rows: Any, y: Any) -> Any:
+        if not rows.shape[0]:
+            return None
         return of(np.asarray(rows) if isinstance(rows, np.memmap) else rows)
 
     with Progress(getattr(model, "verbose", False), "predicting", "rows", total=n) as bar:
-        parts = chunks.each(answer, bar.count)
+        parts = (part for part in chunks.each(answer, bar.count) if part is not None)
+        first = next(parts, None)
+        if first is None:
+            raise ValueError("X holds no rows; give at least one to predict.")
         if n is None:
-            return _with_blanks(np.concatenate(list(parts)), chunks)
-        first = next(parts)
+            return _with_blanks(np.concatenate([first, *parts]), chunks)
         out = np.empty((n, *first.shape[1:]), first.dtype)
-        out[: len(first)] = first
-        n_done = len(first)
-        for part in parts:
-            out[n_done : n_done + len(part)] = part
+        n_done = 0
+        for part in chain([first], parts):
             n_done += len(part)
+            if n_done <= n:
+                out[n_done - len(part) : n_done] = part
+    if n_done != n:
+        raise ValueError(
+            f"n_rows={n}, and the chunks hold {n_done} rows; give RowChunks their number, or leave "
+            "n_rows out."
+        )
     return _with_blanks(out, chunks)
 
 

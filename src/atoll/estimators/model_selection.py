@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import BaseCrossValidator
 
+from atoll.core.chunks import require_in_memory
 from atoll.core.labels import PartialLabels, parse_labels, with_gaps
 from atoll.core.markers import is_auto
 from atoll.core.repeated_rows import repeated_labels
@@ -26,6 +27,8 @@ from atoll.estimators.knowledge import read_groups
 from atoll.estimators.parameters import Whole, check_value
 
 Index = NDArray[np.intp]
+
+LOG_LOSS = "neg_log_loss"  # the scorer of scikit-learn that refuses folds without some class
 
 NO_CLASSES = (
     "y is an array of objects with numbers and nulls, in which scikit-learn's scorers see no "
@@ -116,6 +119,7 @@ class SemiSupervisedKFold(BaseCrossValidator):
         test : ndarray of int
             Labelled rows.
         """
+        require_in_memory(X, "cross-validation")
         labels = parse_labels(y, unlabelled=self.unlabelled)
         is_odd = isinstance(y, np.ndarray) and y.dtype.kind == "O"
         if is_odd and labels.classes.dtype.kind in "iufb" and _asked_by_scikit_learn():
@@ -297,7 +301,7 @@ def cross_val_score(
     array([1., 1., 1.])
     """
     folds = _folds(cv)
-    scorer = check_scoring(estimator, scoring="accuracy" if scoring is None else scoring)
+    scorer = _scorer(estimator, "accuracy" if scoring is None else scoring)
     labels = _read_labels(estimator, y, folds)
     targets, scores = with_nulls(labels), []
     for train, test in _splits(folds, X, y, targets, groups):
@@ -306,6 +310,47 @@ def cross_val_score(
         # In their own dtype: scikit-learn takes integers among objects for no classes.
         scores.append(scorer(model, some_rows(X, test), labels.classes[labels.codes[test]]))
     return np.array(scores, dtype=np.float64)
+
+
+def _scorer(estimator: Any, scoring: Any) -> Any:
+    """Return a function of model, rows and labels; scikit-learn's by name see sorted classes."""
+    if scoring == LOG_LOSS:
+        return _minus_log_loss
+    found = check_scoring(estimator, scoring=scoring)
+    return found if not isinstance(scoring, str) else lambda m, X, y: found(_InOrder(m), X, y)
+
+
+def _minus_log_loss(model: Any, X: Any, y: NDArray[Any]) -> float:
+    """Return minus the log-loss of labels, which need not have every class of the model."""
+    places = {name: j for j, name in enumerate(model.classes_.tolist())}
+    unknown = [name for name in dict.fromkeys(y.tolist()) if name not in places]
+    if unknown:
+        raise ValueError(
+            f"a fold tests all labels of the class {unknown[0]!r}, which its fit then does not "
+            "know, and the log-loss of these is infinite; label more rows of the class, leave its "
+            'label out of y, or take another scoring, such as "accuracy".'
+        )
+    p = np.asarray(model.predict_proba(X), dtype=np.float64)
+    right = p[np.arange(len(p)), [places[name] for name in y.tolist()]]
+    return float(np.log(np.clip(right, np.finfo(np.float64).eps, 1.0)).mean())
+
+
+class _InOrder(ClassifierMixin, BaseEstimator):
+    """A fitted classifier with its classes sorted, as scikit-learn's scorers take them to be.
+
+    Models that are told their classes have these in the order that they were told.
+    """
+
+    def __init__(self, model: Any):
+        self.model = model
+        self.order = np.argsort(model.classes_, kind="stable")
+        self.classes_ = model.classes_[self.order]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        return np.asarray(self.model.predict(X))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        return np.asarray(self.model.predict_proba(X)[:, self.order])
 
 
 METHODS = ("predict", "predict_proba", "predict_entropy")

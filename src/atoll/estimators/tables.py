@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from atoll.core import preprocessing
 from atoll.core.blank_markers import about_blank_markers
+from atoll.core.category_words import BLANK
 from atoll.core.chunks import RowChunks, is_dask
 from atoll.core.extras import import_extra
 from atoll.core.fillings import carrying, fillings_of, with_remarks
@@ -370,7 +371,7 @@ def what_became(step: TablePreprocessor) -> list[str]:
         if name in found.texts:
             said = f"texts, by {len(found.texts[name].names):,} words"
         elif name in found.categories:
-            values = [value for value in found.categories[name] if value != preprocessing.BLANK]
+            values = [value for value in found.categories[name] if value != BLANK]
             shown = ", ".join(values[:5]) + (", …" if len(values) > 5 else "")
             is_told = len(found.categories[name]) > 1 or n > 0 or not hasattr(step, "n_blank_")
             ending = "y" if len(values) == 1 else "ies"
@@ -397,7 +398,7 @@ def _transformed(step: TablePreprocessor, chunks: Any) -> Iterator[tuple[Any, An
     """Yield features and labels of chunks of a table; rows that cannot be read have zeros."""
     chunks.reasons.clear()
     n_done, found = 0, step._far_values()
-    for rows, labels in chunks.make_all():
+    for rows, labels in chunks.tables(tuple(step.preprocessing_.categories)):
         features, reasons = _features_of_readable(step, rows, found)
         chunks.reasons.update({n_done + row: why for row, why in reasons.items()})
         n_done += features.shape[0]
@@ -411,6 +412,8 @@ def _features_of_readable(
     step: TablePreprocessor, rows: Any, found: FarValues | None
 ) -> tuple[Any, dict[int, str]]:
     """Return features (b, p), and why rows cannot be read, by their places."""
+    if not rows.shape[0]:
+        return _no_features(step, 0), {}
     if hasattr(rows, "columns"):
         step._refuse_commas(rows)
     try:
@@ -421,11 +424,16 @@ def _features_of_readable(
     read, reasons = preprocessing.unreadable(step.preprocessing_, step._frame(rows, reset=False))
     readable = np.flatnonzero([reason is None for reason in reasons])
     if not len(readable):
-        known = sparse.csr_array if step.preprocessing_.texts else np.zeros
-        features = known((len(read), len(step.preprocessing_.names)))
+        features = _no_features(step, len(read))
     else:
         features = _spread(step._features(read.iloc[readable], found), readable, len(read))
     return features, {row: why for row, why in enumerate(reasons) if why is not None}
+
+
+def _no_features(step: TablePreprocessor, n: int) -> Any:
+    """Return features (n, p) of rows that have none: zeros."""
+    known = sparse.csr_array if step.preprocessing_.texts else np.zeros
+    return known((n, len(step.preprocessing_.names)))
 
 
 def _spread(features: Any, places: NDArray[np.intp], n: int) -> Any:
