@@ -150,6 +150,37 @@ def test_an_answer_is_withdrawn_by_a_question_mark_and_not_by_a_blank(folder):
     assert "Withdrawn" not in succeed(*base, "--answers", folder / "ask.csv")
 
 
+def test_a_loop_is_of_one_column_of_labels_and_of_the_model_as_it_is_fitted_now(folder):
+    frame = pd.read_csv(folder / "table.csv")
+    frame["kind"], frame["sex"] = frame["kind"], ["m", "f", *[None] * 38]
+    frame.to_csv(folder / "both.csv", index=False)
+    fit = ("fit", folder / "both.csv", "--out", folder / "m.atoll", "--quiet", "--model")
+    succeed(*fit, "graph-gp", "--target", "kind", "--drop", "sex")
+    ask = ("next", folder / "m.atoll", folder / "both.csv", "-n", 2)
+    succeed(*ask)
+    succeed(*fit, "informative-vector", "--target", "kind", "--drop", "sex")
+    succeed(*ask)
+    loop = ActiveLearner.load(folder / "m.next.atoll")
+    assert type(loop.estimator).__name__ == "InformativeVectorClassifier"
+    assert loop.n_labels_ == 4
+    succeed(*fit, "graph-gp", "--target", "sex", "--drop", "kind")
+    said = fail(*ask)
+    assert "m.next.atoll' holds labels of the column 'kind', not of 'sex'; name another" in said
+
+
+def test_answers_and_the_table_may_not_contradict_each_other(folder):
+    base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 2)
+    (folder / "answers.csv").write_text("row,kind\n1,dog\n9,dog\n")
+    said = fail(*base, "--answers", folder / "answers.csv")
+    assert "answers row 1 with 'dog', and the table has the label 'cat'; correct the wrong" in said
+    (folder / "answers.csv").write_text("row,kind\n1,cat\n9,dog\n")
+    succeed(*base, "--answers", folder / "answers.csv")
+    frame = pd.read_csv(folder / "table.csv")
+    frame.loc[[8, 9], "kind"] = ["cat", "dog"]
+    frame.to_csv(folder / "table.csv", index=False)
+    assert "Labels of the table in the place of earlier ones: row 9." in succeed(*base)
+
+
 def test_a_bad_target_of_the_error_is_not_kept_in_the_loop(folder):
     base = ("next", folder / "m.atoll", folder / "table.csv")
     succeed(*base)
