@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from atoll.app import make_features, read_rows
-from atoll.app.export import check_export_path, default_export_path, labelled_table
+from atoll.app.export import check_export_path, default_export_path, labelled_table, write_labels
 from atoll.app.features import (
     picture_features,
     plane_of,
@@ -20,7 +20,7 @@ from atoll.app.features import (
 )
 from atoll.app.items import guess_view
 from atoll.app.store import Event, LabelLog
-from atoll.core.tables import read_table, write_table
+from atoll.core.tables import read_table
 
 
 def save_picture(path, value=120):
@@ -204,29 +204,35 @@ def test_labels_become_words_and_are_exported_in_their_own_type(tmp_path, cells,
     blank = rows.given.labels.tolist().index(None)
     with LabelLog(tmp_path / "log", rows.subject()) as log:
         log.append(Event("label", blank, classes[-1]))
-        table = labelled_table(rows, log.answers)
+        table = labelled_table(rows, log.answers, path)
     expected = {"whole": int, "boolean": lambda v: v == "True", "text": str}[kind](classes[-1])
     assert table["kind"].iloc[blank] == expected
     assert table["kind"].notna().all()
     assert type(table["kind"].iloc[blank].item() if kind != "text" else "") in (int, bool, str)
 
 
+@pytest.mark.filterwarnings("ignore:y holds -1:UserWarning")
 def test_an_export_keeps_every_cell_of_a_csv_as_it_is_written(tmp_path):
     path = tmp_path / "data.csv"
-    path.write_text("id,x,kind,note\n007,1.10,,NA\n008,1e3,dog,\n")
+    given = "id,x,kind,note\n007,1.10,{},NA\n008,1e3, 1.0 ,\n009,2,2.0,\n010,2,-1,\n"
+    path.write_text(given.format(""))
     rows = read_rows(path, "kind")
+    assert rows.given.labels.tolist() == [None, "1", "2", None]
     with LabelLog(tmp_path / "log", rows.subject()) as log:
-        log.append(Event("label", 0, "cat"))
-        labelled_table(rows, log.answers).to_csv(tmp_path / "out.csv", index=False)
-    written = (tmp_path / "out.csv").read_text()
-    assert written == "id,x,kind,note\n007,1.10,cat,NA\n008,1e3,dog,\n"
-    assert path.read_text() == "id,x,kind,note\n007,1.10,,NA\n008,1e3,dog,\n"
+        log.append(Event("label", 0, "2"))
+        assert write_labels(rows, log.answers, tmp_path / "out.csv") == 3
+        write_labels(rows, log.answers, tmp_path / "out.parquet")
+    assert (tmp_path / "out.csv").read_text() == given.format("2")
+    assert path.read_text() == given.format("")
+    typed = read_table(tmp_path / "out.parquet")
+    assert typed["x"].tolist() == [1.1, 1000.0, 2.0, 2.0]
+    assert typed["kind"].tolist() == [2, 1, 2, -1]
 
 
 @pytest.mark.parametrize("name", ["data.csv", "data.tsv", "data.csv.gz"])
 def test_tables_of_any_form_are_read_and_exported(tmp_path, name):
     path = tmp_path / name
-    text = "x;kind\n1,5;a\n2,5;\n"
+    text = "x;kind\n1,5;a\n2,50;\n"
     if name == "data.csv.gz":
         path.write_bytes(gzip.compress(text.encode()))
     else:
@@ -235,7 +241,11 @@ def test_tables_of_any_form_are_read_and_exported(tmp_path, name):
     with LabelLog(tmp_path / "log", rows.subject()) as log:
         log.append(Event("label", 1, "b"))
         out = check_export_path(default_export_path(path), rows)
-        write_table(labelled_table(rows, log.answers), out)
+        write_labels(rows, log.answers, out)
+    opened = gzip.open if name.endswith(".gz") else open
+    with opened(out, "rt") as file:
+        separator = "\t" if name == "data.tsv" else ";"
+        assert file.read() == f"{text}b\n".replace(";\nb", ";b").replace(";", separator)
     assert out.name.startswith("data.labelled.")
     assert read_table(out).to_dict("list") == {"x": [1.5, 2.5], "kind": ["a", "b"]}
 

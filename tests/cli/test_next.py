@@ -168,6 +168,16 @@ def test_a_loop_is_of_one_column_of_labels_and_of_the_model_as_it_is_fitted_now(
     assert "m.next.atoll' holds labels of the column 'kind', not of 'sex'; name another" in said
 
 
+def test_labels_are_written_in_the_form_of_the_table_so_that_the_last_fit_reads_them(folder):
+    frame = pd.read_csv(folder / "table.csv").round(3)
+    frame.to_csv(folder / "table.csv", sep=";", decimal=",", index=False)
+    base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 2, "--labelled")
+    succeed(*base, folder / "done.csv")
+    assert (folder / "done.csv").read_text() == (folder / "table.csv").read_text()
+    succeed(*base, folder / "done.parquet")
+    assert pd.read_parquet(folder / "done.parquet")["x"].tolist() == frame["x"].tolist()
+
+
 def test_answers_and_the_table_may_not_contradict_each_other(folder):
     base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 2)
     (folder / "answers.csv").write_text("row,kind\n1,dog\n9,dog\n")

@@ -211,7 +211,7 @@ def next_rows(
     # Many parameters because a command's options are its parameters.
     from atoll.cli import next_rows as loop
     from atoll.cli.opening import check_labels, known_words, open_model, refuse_near_target
-    from atoll.core.tables import read_cells, read_table, source_of
+    from atoll.core.tables import read_cells, read_table, separator_of, source_of
 
     kept = model.with_suffix(".next.atoll") if state is None else state
     files = loop.Files(model, data, kept, answers, out, labelled)
@@ -229,7 +229,8 @@ def next_rows(
     say = speaker(quiet, out)
     for line in about_labels:
         say(line)
-    loop.run_round(bundle, frame, cells, files, wishes, say)
+    table = loop.Table(frame, cells, separator_of(source))
+    loop.run_round(bundle, table, files, wishes, say)
 
 
 # --- order ---------------------------------------------------------------------------------------

@@ -257,13 +257,11 @@ def _describe(rows: Rows, features: Features, log: LabelLog, say: Callable[[str]
 
 
 def _write_export(rows: Rows, log: LabelLog, path: Path, say: Callable[[str], None]) -> None:
-    from atoll.app.export import labelled_table
-    from atoll.core.tables import write_table
+    from atoll.app.export import write_labels
 
-    frame = labelled_table(rows, log.answers)
-    write_table(frame, path)
+    write_labels(rows, log.answers, path)
     n = sum(event.kind == "label" for event in log.answers.given.values())
-    say(f"{len(frame)} rows with {n} labels given here, saved in {path}.")
+    say(f"{len(rows.frame)} rows with {n} labels given here, saved in {path}.")
 
 
 def _say_goodbye(session: Session, say: Callable[[str], None]) -> None:

@@ -47,6 +47,18 @@ class Files(NamedTuple):
     labelled: Path | None = None
 
 
+class Table(NamedTuple):
+    """The table of rows.
+
+    rows, cells : as they are read, and as they are written
+    separator : between its cells; None for Parquet
+    """
+
+    rows: pd.DataFrame
+    cells: pd.DataFrame
+    separator: str | None
+
+
 class Wishes(NamedTuple):
     """What the command line says of a loop.
 
@@ -103,8 +115,7 @@ def check_wishes(wishes: Wishes) -> None:
 
 def run_round(
     bundle: ModelBundle,
-    frame: pd.DataFrame,
-    cells: pd.DataFrame,
+    table: Table,
     files: Files,
     wishes: Wishes,
     say: Callable[[str], None],
@@ -114,7 +125,6 @@ def run_round(
     Parameters
     ----------
     bundle : the model, as `open_model` returns it
-    frame, cells : the table of rows, as read and as written
     files, wishes : what the command line says
     say : called with every line for the reader
     """
@@ -124,11 +134,11 @@ def run_round(
     from atoll.core.tables import write_table
 
     _refuse_own_names(bundle.target)
-    require_known_columns(bundle.preprocessing.columns, frame)
-    known = known_rows(frame, bundle.preprocessing.columns)
+    require_known_columns(bundle.preprocessing.columns, table.rows)
+    known = known_rows(table.rows, bundle.preprocessing.columns)
     for line in known.remark():
         say(line)
-    frame, all_cells, cells = known.frame, cells, known.of(cells).reset_index(drop=True)
+    frame, cells = known.frame, known.of(table.cells).reset_index(drop=True)
     numbers = np.arange(1, len(frame) + 1) if known.numbers is None else known.numbers
     X = apply(bundle.preprocessing, frame)
     answers = None
@@ -155,12 +165,12 @@ def run_round(
     ]
     learner.save(files.state, target=bundle.target)
     if files.labelled is not None:
-        with_all = with_labels(learner, cells, given, bundle.target)
-        write_table(_in_whole(with_all, all_cells, numbers), files.labelled)
+        with_all = _whole_table(learner, bundle, table, given, numbers, files.labelled)
+        write_table(with_all, files.labelled, table.separator)
         data = "The table" if str(files.data) == "-" else str(files.data)
         say(f"{data} with every label that is known {saved_in(files.labelled)}.")
     if files.out is not None:
-        write_table(asked, files.out)
+        write_table(asked, files.out, table.separator)
         say(f"{len(asked)} rows to label {saved_in(files.out)}; fill in {bundle.target!r}.")
     else:
         shown = list(OWN)
@@ -562,31 +572,38 @@ def how_picked(learner: ActiveLearner) -> str:
     return f"Each row {what}, given those above it; rows drawn at random measure the error."
 
 
-def with_labels(
-    learner: ActiveLearner, cells: pd.DataFrame, given: NDArray[Any], target: str
-) -> Any:
+def _whole_table(
+    learner: ActiveLearner,
+    bundle: ModelBundle,
+    table: Table,
+    given: NDArray[Any],
+    numbers: NDArray[np.intp],
+    path: Path,
+) -> pd.DataFrame:
     """Return the table with every label that is known in its target column.
+
+    Its cells are as they are written, but for a Parquet file, where numbers are numbers.
 
     Parameters
     ----------
-    cells : the table, as it is written
-    given : (n,) the labels that it has, None where blank
-    target : column of labels
+    given : (n,) the labels that it has in the rows of the pool, None where blank
+    numbers : (n,) of these rows, from 1
+    path : of the file to write
     """
-    found = learner.labels_
-    if target in cells.columns:
-        as_given = [a == b for a, b in zip(found, given)]
-        found = np.where(as_given, cells[target].astype(object), found)
-    return cells.assign(**{target: found})
+    from atoll.core.tables import is_parquet_path
 
-
-def _in_whole(part: pd.DataFrame, cells: pd.DataFrame, numbers: NDArray[np.intp]) -> pd.DataFrame:
-    """Return all rows of a table; those with the given numbers, from 1, are taken from `part`."""
-    if len(part) == len(cells):
-        return part
-    whole = cells.reindex(columns=part.columns).astype(object)
-    whole.iloc[numbers - 1] = part.astype(object).to_numpy()
-    return whole
+    target = bundle.target
+    if table.separator is not None and is_parquet_path(path):
+        labels = _labels(bundle, table.rows)
+        labels[numbers - 1] = learner.labels_
+        return table.rows.assign(**{target: labels})
+    found = np.full(len(table.cells), None, dtype=object)
+    if target in table.cells.columns:
+        found = table.cells[target].astype(object).to_numpy(copy=True)
+    for place, label, before in zip(numbers - 1, learner.labels_, given):
+        if label != before:
+            found[place] = label
+    return table.cells.assign(**{target: found})
 
 
 def _labels(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any]:
