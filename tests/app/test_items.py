@@ -148,6 +148,23 @@ def test_a_target_column_without_a_blank_cell_is_refused(tmp_path):
         read_rows(path, "kind")
 
 
+@pytest.mark.parametrize(
+    ("cells", "unlabelled", "labels"),
+    [
+        ("cat dog ? ?", "?", ["cat", "dog", None, None]),
+        ("cat ? todo ?", ["?", "todo"], ["cat", None, None, None]),
+        ("0 1 9 9", "9", ["0", "1", None, None]),
+        ("cat NA NA", None, ["cat", "NA", "NA"]),
+    ],
+)
+def test_what_stands_in_unlabelled_cells_may_be_said(tmp_path, cells, unlabelled, labels):
+    path = tmp_path / "data.csv"
+    path.write_text("x,kind\n" + "".join(f"1,{cell}\n" for cell in [*cells.split(), ""]))
+    rows = read_rows(path, "kind", unlabelled=unlabelled)
+    assert rows.given.labels.tolist() == [*labels, None]
+    assert rows.given.kind == ("whole" if cells[0] == "0" else "text")
+
+
 def test_a_table_without_rows_is_refused(tmp_path):
     path = write(tmp_path, x=[], kind=[])
     with pytest.raises(ValueError, match="has no rows"):
@@ -375,6 +392,14 @@ def test_columns_that_name_or_date_each_row_are_shown_but_not_learnt_from(tmp_pa
     features = make_features(read_rows(path, "kind"))
     assert "not learnt from: name, nothing" in features.how
     assert np.isfinite(features.X).all()
+
+
+def test_a_column_that_numbers_the_rows_is_not_learnt_from_as_in_a_fit(tmp_path):
+    columns = {"id": range(1, 41), "x": np.arange(40.0) % 7, "kind": ["a", *[None] * 39]}
+    features = make_features(read_rows(write(tmp_path, **columns), "kind"))
+    assert features.X.shape == (40, 1)
+    assert "1 columns of numbers and 0 of categories" in features.how
+    assert "shown but not learnt from: id" in features.how
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (5, 1), (40, 2), (60, 8), (120, 30), (9, 4)])

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atoll.cli.fit_commands import Unlabelled
+from atoll.cli.fitting import markers_in
 from atoll.cli.settings import choose
 from atoll.cli.terminal import one_line_errors, speaker
 from atoll.core.extras import import_extra
@@ -109,6 +111,7 @@ def label(
     data: Data,
     target: Target,
     classes: Classes = None,
+    unlabelled: Unlabelled = None,
     text: Text = None,
     image: Image = None,
     audio: Audio = None,
@@ -145,7 +148,16 @@ def label(
     password = os.environ.get(PASSWORD) or None
     view, column = _view(text, image, audio)
     names = [name for name in (classes or "").split(",") if name.strip()]
-    rows = read_rows(data, target, view=view, column=column, folder=media, classes=names)
+    markers = [None if word == "none" else word for word in markers_in(unlabelled)]
+    rows = read_rows(
+        data,
+        target,
+        view=view,
+        column=column,
+        folder=media,
+        classes=names,
+        unlabelled=markers if len(markers) > 1 else markers[0],
+    )
     log_path = labels if labels is not None else data.parent / f"{data.name}.labels.jsonl"
     if export is not None:
         out = check_export_path(export, rows, [features, log_path])
