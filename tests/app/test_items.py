@@ -410,12 +410,13 @@ def test_every_row_has_a_place_in_the_unit_square(shape):
 
 
 def test_cells_are_plain_values_for_the_page(tmp_path):
-    path = write(tmp_path, x=[1.23456789, None], t=["a" * 2000, None], kind=["a", None])
+    columns = {"x": [1.23456789, None], "big": [12345678.5, None], "t": ["a" * 2000, None]}
+    path = write(tmp_path, **columns, kind=["a", None])
     rows = read_rows(path, "kind", view="table")
     cells = dict(rows.item(0)["cells"])
-    assert cells["x"] == "1.23457"
+    assert (cells["x"], cells["big"]) == ("1.23457", "12345678.5")
     assert len(cells["t"]) < 600
-    assert dict(rows.item(1)["cells"]) == {"x": None, "t": None}
+    assert dict(rows.item(1)["cells"]) == {"x": None, "big": None, "t": None}
     assert os.fspath(rows.path) == os.fspath(path)
 
 
