@@ -178,6 +178,25 @@ def test_labels_are_written_in_the_form_of_the_table_so_that_the_last_fit_reads_
     assert pd.read_parquet(folder / "done.parquet")["x"].tolist() == frame["x"].tolist()
 
 
+def test_columns_of_one_name_are_told_and_refused_where_they_hold_the_labels(folder):
+    base, labels = (folder / "m.atoll", folder / "table.csv"), folder / "answers.csv"
+    labels.write_text("row,kind,kind\n9,dog,cat\n")
+    said = fail("next", *base, "--answers", labels)
+    assert f"2 columns of {str(labels)!r} are called 'kind'; give each a name of its own" in said
+    text = (folder / "table.csv").read_text()
+    (folder / "table.csv").write_text(text.replace("x,z,kind", "x,x,z,kind").replace("\n", "\n1,"))
+    for command in (("next", *base), ("score", *base)):
+        said = succeed(*command)
+        assert "2 columns are called x in the header, and x, x.1 here: give each" in said
+    (folder / "table.csv").write_text(
+        text.replace("x,z,kind", "kind,x,z,kind").replace("\n", "\n1,")
+    )
+    label = ("label", folder / "table.csv", "--target", "kind")
+    for command in (("next", *base), ("score", *base), label):
+        assert "columns of" in (said := fail(*command))
+        assert "are called 'kind', and which of them holds the labels cannot be told" in said
+
+
 def test_answers_and_the_table_may_not_contradict_each_other(folder):
     base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 2)
     (folder / "answers.csv").write_text("row,kind\n1,dog\n9,dog\n")

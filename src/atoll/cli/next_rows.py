@@ -416,12 +416,18 @@ def read_answers(
     """
     from atoll.core.labels import read_target
     from atoll.core.null_words import with_words
-    from atoll.core.tables import read_table, source_of
+    from atoll.core.tables import read_table, repeated_names, source_of
 
     source = source_of(path)
     named = [*new, *(name for name in classes.tolist() if isinstance(name, str))]
     answers = with_words(read_table(source), source, target, named).frame
+    repeated = repeated_names(source)
     for name in (ROW, target):
+        if name in repeated:
+            raise ValueError(
+                f"{len(repeated[name])} columns of {str(path)!r} are called {name!r}; give each a "
+                "name of its own."
+            )
         if name not in answers.columns:
             raise ValueError(
                 f"{str(path)!r} has no column {name!r}; answers need {ROW!r}, the row of the "
