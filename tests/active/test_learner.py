@@ -503,6 +503,10 @@ def test_what_cannot_be_saved_is_said(pool, tmp_path):
         ([0], [-1], "which means unlabelled"),
         ([0], ["cat"], "several types"),
         ([0], [0.5], "continuous"),
+        ([0, 1], "ab", "one label for each row, in a sequence, got 'ab'"),
+        ([0], pd.DataFrame({"a": ["b"]}), "got DataFrame of shape .1, 1.; give one of its columns"),
+        ([0, 1], [["a"], ["b"]], "one label for each row, in a sequence, got list of shape"),
+        (0, ["a"], "one label, for one row, got list of shape"),
     ],
 )
 def test_bad_answers_are_refused_and_change_nothing(pool, rows, labels, message):

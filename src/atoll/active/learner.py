@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from atoll.active import remarks, saving
 from atoll.active.coverage import comparable
 from atoll.active.history import Audit, Event, History, replay
-from atoll.active.labelling import class_list, plain_label, read_places, read_pool_labels
+from atoll.active.labelling import (
+    class_list,
+    label_values,
+    plain_label,
+    read_places,
+    read_pool_labels,
+)
 from atoll.active.pool import (
     FittedPool,
     Known,
@@ -259,12 +265,7 @@ class ActiveLearner:
             Of a series, the order counts, not the index.
         """
         places = read_places(rows, self._pool_size(), self._names)
-        values = [labels] if np.ndim(rows) == 0 else list(labels)
-        if len(values) != len(places):
-            raise ValueError(
-                f"update was given {len(places)} rows and {len(values)} labels; give one label "
-                "for each row."
-            )
+        values = label_values(rows, labels)
         if not places:
             return self
         plain = tuple(plain_label(value, self.unlabelled, self.classes) for value in values)
