@@ -332,8 +332,9 @@ def _cell(value: Any) -> str | None:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(value, float | np.floating):
-        digits = 6 if abs(value) < 1e5 else 15  # 12345678 names something, or counts it
-        return None if np.isnan(value) else f"{value:.{digits}g}"
+        number = float(value)
+        digits = 6 if abs(number) < 1e5 else 15  # 12345678 names something, or counts it
+        return None if np.isnan(number) else f"{number:.{digits}g}"
     text = str(value)
     return text if len(text) <= _MOST_CELL else text[:_MOST_CELL] + "…"
 
