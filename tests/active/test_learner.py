@@ -431,6 +431,10 @@ def test_a_saved_learner_goes_on_as_the_one_it_was(pool, tmp_path):
     assert loaded.query(6).rows.tolist() == query.rows.tolist()
     loaded.undo()
     assert loaded.n_labels_ == 9
+    other = ActiveLearner.load(tmp_path / "pool.atoll", estimator=GraphGPClassifier(n_draws=20))
+    assert (other.estimator.n_draws, other.n_labels_, other.target_) == (20, 9, "")
+    other.save(tmp_path / "other.atoll", target="kind")
+    assert ActiveLearner.load(tmp_path / "other.atoll").target_ == "kind"
 
 
 def test_an_audit_asked_before_saving_is_one_after_loading(pool, tmp_path):

@@ -132,6 +132,7 @@ class ActiveLearner:
     audits_ : list of Audit, rows drawn at random, with what was predicted of them before
     strategy_ : str, how rows are picked, in words
     is_current_ : bool, whether the model has learnt every label
+    target_ : str, what the labels are called, as `save` was told; "" where nobody said
 
     Examples
     --------

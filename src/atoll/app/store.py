@@ -336,7 +336,8 @@ def _check_header(header: Any, subject: Subject, path: Path) -> None:
     if (header.get("n_rows"), header.get("fingerprint")) != subject[1:]:
         raise ValueError(
             f"{str(path)!r} holds labels of other rows: the data have changed since, and labels "
-            "go by row number. Put the earlier data back, or name another file by --labels."
+            "go by row number. Put the earlier data back, whose labels --export writes into a "
+            "table, or name another file by --labels."
         )
 
 
