@@ -431,6 +431,10 @@ def test_a_saved_learner_goes_on_as_the_one_it_was(pool, tmp_path):
     assert loaded.query(6).rows.tolist() == query.rows.tolist()
     loaded.undo()
     assert loaded.n_labels_ == 9
+    other = ActiveLearner.load(tmp_path / "pool.atoll", estimator=GraphGPClassifier(n_draws=20))
+    assert (other.estimator.n_draws, other.n_labels_, other.target_) == (20, 9, "")
+    other.save(tmp_path / "other.atoll", target="kind")
+    assert ActiveLearner.load(tmp_path / "other.atoll").target_ == "kind"
 
 
 def test_an_audit_asked_before_saving_is_one_after_loading(pool, tmp_path):
@@ -503,6 +507,10 @@ def test_what_cannot_be_saved_is_said(pool, tmp_path):
         ([0], [-1], "which means unlabelled"),
         ([0], ["cat"], "several types"),
         ([0], [0.5], "continuous"),
+        ([0, 1], "ab", "one label for each row, in a sequence, got 'ab'"),
+        ([0], pd.DataFrame({"a": ["b"]}), "got DataFrame of shape .1, 1.; give one of its columns"),
+        ([0, 1], [["a"], ["b"]], "one label for each row, in a sequence, got list of shape"),
+        (0, ["a"], "one label, for one row, got list of shape"),
     ],
 )
 def test_bad_answers_are_refused_and_change_nothing(pool, rows, labels, message):

@@ -123,9 +123,9 @@ def up_to_date(session):
     return snapshot.number > 0 and snapshot.n_events == session.log.answers.n_events
 
 
-def make_session(path, target="kind", learner=None):
+def make_session(path, target="kind", learner=None, classes=()):
     """A session that has fitted once."""
-    rows = read_rows(path, target)
+    rows = read_rows(path, target, classes=classes)
     log = LabelLog(path.parent / f"{path.name}.labels.jsonl", rows.subject())
     session = Session(rows, make_features(rows), learner or NearestLearner(), log)
     session.start()

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from atoll.app import make_features, read_rows
-from atoll.app.export import check_export_path, default_export_path, labelled_table
+from atoll.app.export import check_export_path, default_export_path, labelled_table, write_labels
 from atoll.app.features import (
     picture_features,
     plane_of,
@@ -20,7 +20,7 @@ from atoll.app.features import (
 )
 from atoll.app.items import guess_view
 from atoll.app.store import Event, LabelLog
-from atoll.core.tables import read_table, write_table
+from atoll.core.tables import read_table
 
 
 def save_picture(path, value=120):
@@ -148,6 +148,23 @@ def test_a_target_column_without_a_blank_cell_is_refused(tmp_path):
         read_rows(path, "kind")
 
 
+@pytest.mark.parametrize(
+    ("cells", "unlabelled", "labels"),
+    [
+        ("cat dog ? ?", "?", ["cat", "dog", None, None]),
+        ("cat ? todo ?", ["?", "todo"], ["cat", None, None, None]),
+        ("0 1 9 9", "9", ["0", "1", None, None]),
+        ("cat NA NA", None, ["cat", "NA", "NA"]),
+    ],
+)
+def test_what_stands_in_unlabelled_cells_may_be_said(tmp_path, cells, unlabelled, labels):
+    path = tmp_path / "data.csv"
+    path.write_text("x,kind\n" + "".join(f"1,{cell}\n" for cell in [*cells.split(), ""]))
+    rows = read_rows(path, "kind", unlabelled=unlabelled)
+    assert rows.given.labels.tolist() == [*labels, None]
+    assert rows.given.kind == ("whole" if cells[0] == "0" else "text")
+
+
 def test_a_table_without_rows_is_refused(tmp_path):
     path = write(tmp_path, x=[], kind=[])
     with pytest.raises(ValueError, match="has no rows"):
@@ -204,29 +221,35 @@ def test_labels_become_words_and_are_exported_in_their_own_type(tmp_path, cells,
     blank = rows.given.labels.tolist().index(None)
     with LabelLog(tmp_path / "log", rows.subject()) as log:
         log.append(Event("label", blank, classes[-1]))
-        table = labelled_table(rows, log.answers)
+        table = labelled_table(rows, log.answers, path)
     expected = {"whole": int, "boolean": lambda v: v == "True", "text": str}[kind](classes[-1])
     assert table["kind"].iloc[blank] == expected
     assert table["kind"].notna().all()
     assert type(table["kind"].iloc[blank].item() if kind != "text" else "") in (int, bool, str)
 
 
+@pytest.mark.filterwarnings("ignore:y holds -1:UserWarning")
 def test_an_export_keeps_every_cell_of_a_csv_as_it_is_written(tmp_path):
     path = tmp_path / "data.csv"
-    path.write_text("id,x,kind,note\n007,1.10,,NA\n008,1e3,dog,\n")
+    given = "id,x,kind,note\n007,1.10,{},NA\n008,1e3, 1.0 ,\n009,2,2.0,\n010,2,-1,\n"
+    path.write_text(given.format(""))
     rows = read_rows(path, "kind")
+    assert rows.given.labels.tolist() == [None, "1", "2", None]
     with LabelLog(tmp_path / "log", rows.subject()) as log:
-        log.append(Event("label", 0, "cat"))
-        labelled_table(rows, log.answers).to_csv(tmp_path / "out.csv", index=False)
-    written = (tmp_path / "out.csv").read_text()
-    assert written == "id,x,kind,note\n007,1.10,cat,NA\n008,1e3,dog,\n"
-    assert path.read_text() == "id,x,kind,note\n007,1.10,,NA\n008,1e3,dog,\n"
+        log.append(Event("label", 0, "2"))
+        assert write_labels(rows, log.answers, tmp_path / "out.csv") == 3
+        write_labels(rows, log.answers, tmp_path / "out.parquet")
+    assert (tmp_path / "out.csv").read_text() == given.format("2")
+    assert path.read_text() == given.format("")
+    typed = read_table(tmp_path / "out.parquet")
+    assert typed["x"].tolist() == [1.1, 1000.0, 2.0, 2.0]
+    assert typed["kind"].tolist() == [2, 1, 2, -1]
 
 
 @pytest.mark.parametrize("name", ["data.csv", "data.tsv", "data.csv.gz"])
 def test_tables_of_any_form_are_read_and_exported(tmp_path, name):
     path = tmp_path / name
-    text = "x;kind\n1,5;a\n2,5;\n"
+    text = "x;kind\n1,5;a\n2,50;\n"
     if name == "data.csv.gz":
         path.write_bytes(gzip.compress(text.encode()))
     else:
@@ -235,7 +258,11 @@ def test_tables_of_any_form_are_read_and_exported(tmp_path, name):
     with LabelLog(tmp_path / "log", rows.subject()) as log:
         log.append(Event("label", 1, "b"))
         out = check_export_path(default_export_path(path), rows)
-        write_table(labelled_table(rows, log.answers), out)
+        write_labels(rows, log.answers, out)
+    opened = gzip.open if name.endswith(".gz") else open
+    with opened(out, "rt") as file:
+        separator = "\t" if name == "data.tsv" else ";"
+        assert file.read() == f"{text}b\n".replace(";\nb", ";b").replace(";", separator)
     assert out.name.startswith("data.labelled.")
     assert read_table(out).to_dict("list") == {"x": [1.5, 2.5], "kind": ["a", "b"]}
 
@@ -367,6 +394,14 @@ def test_columns_that_name_or_date_each_row_are_shown_but_not_learnt_from(tmp_pa
     assert np.isfinite(features.X).all()
 
 
+def test_a_column_that_numbers_the_rows_is_not_learnt_from_as_in_a_fit(tmp_path):
+    columns = {"id": range(1, 41), "x": np.arange(40.0) % 7, "kind": ["a", *[None] * 39]}
+    features = make_features(read_rows(write(tmp_path, **columns), "kind"))
+    assert features.X.shape == (40, 1)
+    assert "1 columns of numbers and 0 of categories" in features.how
+    assert "shown but not learnt from: id" in features.how
+
+
 @pytest.mark.parametrize("shape", [(2, 3), (5, 1), (40, 2), (60, 8), (120, 30), (9, 4)])
 def test_every_row_has_a_place_in_the_unit_square(shape):
     places = plane_of(np.random.default_rng().normal(size=shape), most=50)
@@ -375,12 +410,13 @@ def test_every_row_has_a_place_in_the_unit_square(shape):
 
 
 def test_cells_are_plain_values_for_the_page(tmp_path):
-    path = write(tmp_path, x=[1.23456789, None], t=["a" * 2000, None], kind=["a", None])
+    columns = {"x": [1.23456789, None], "big": [12345678.5, None], "t": ["a" * 2000, None]}
+    path = write(tmp_path, **columns, kind=["a", None])
     rows = read_rows(path, "kind", view="table")
     cells = dict(rows.item(0)["cells"])
-    assert cells["x"] == "1.23457"
+    assert (cells["x"], cells["big"]) == ("1.23457", "12345678.5")
     assert len(cells["t"]) < 600
-    assert dict(rows.item(1)["cells"]) == {"x": None, "t": None}
+    assert dict(rows.item(1)["cells"]) == {"x": None, "big": None, "t": None}
     assert os.fspath(rows.path) == os.fspath(path)
 
 

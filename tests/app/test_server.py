@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
 import socket
+import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -320,6 +322,25 @@ def test_the_page_puts_nothing_in_as_html():
         code = files("atoll.app").joinpath("page", name).read_text(encoding="utf-8")
         for danger in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
             assert danger not in code, (name, danger)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run JavaScript")
+@pytest.mark.parametrize(
+    ("names", "keys"),
+    [
+        (["setosa", "versicolor", "virginica"], [["1", "s"], ["2", "v"], ["3", "i"]]),
+        (["10", "1", "2"], [["a"], ["1"], ["2"]]),
+        (["bird", "b", "B"], [["1", "i"], ["b"], ["3", "a"]]),
+    ],
+)
+def test_a_class_that_is_called_as_a_key_has_that_key(names, keys):
+    from importlib.resources import files
+
+    code = files("atoll.app").joinpath("page", "app.js").read_text(encoding="utf-8")
+    function = code[code.index("function keysOf") : code.index("function showClasses")]
+    program = f"{function}; console.log(JSON.stringify(keysOf({json.dumps(names)})))"
+    done = subprocess.run(["node", "-e", program], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == keys
 
 
 def test_a_thousand_requests_at_once_are_turned_away_and_the_page_lives(browser):

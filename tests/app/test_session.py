@@ -8,6 +8,7 @@ from app.conftest import NearestLearner, up_to_date, wait_for
 from atoll.active import ActiveLearner
 from atoll.app import StaleError
 from atoll.app import features as features_module
+from atoll.app import session as session_module
 from atoll.app.export import export_labels
 from atoll.estimators.category_weight import CategoryWeight
 
@@ -175,6 +176,13 @@ def test_classes_of_a_column_of_numbers_are_numbers(tmp_path, open_session):
     assert pd.read_csv(tmp_path / "out.csv")["kind"].tolist() == [1, 2, 3]
 
 
+def test_a_label_in_the_data_is_not_answered_over(table, open_session):
+    session = open_session(table)
+    with pytest.raises(ValueError, match="row 1 has the label 'cat' in the data"):
+        session.answer("label", 0, 0, label="dog")
+    assert not labels_of(session)
+
+
 @pytest.mark.parametrize("row", [-1, 30, 10**12])
 def test_a_row_that_is_not_there_cannot_be_answered(table, open_session, row):
     session = open_session(table)
@@ -220,6 +228,33 @@ def test_a_session_goes_on_where_it_stopped_audits_included(table, open_session)
     assert second.history.skipped == first.history.skipped
     assert front(again)["row"] == front(session)["row"]
     assert again.classes == session.classes
+
+
+def test_classes_named_at_the_start_need_not_be_named_again(tmp_path, open_session):
+    path = tmp_path / "pets.csv"
+    pd.DataFrame({"height": np.arange(9.0), "weight": 1.0}).to_csv(path, index=False)
+    session = open_session(path, learner=NearestLearner(), classes=["cat", "dog"])
+    answer(session, "dog")
+    session.close()
+    again = open_session(path, learner=NearestLearner())
+    assert again.state("a")["counts"]["by_class"] == {"dog": 1}
+    assert again.colours()["classes"] == ["dog"]
+
+
+def test_rows_are_left_where_the_model_fails_before_it_has_asked_for_them_all(
+    table, open_session, monkeypatch
+):
+    monkeypatch.setattr(session_module, "RESERVE", 0)
+    learner = NearestLearner()
+    session = open_session(table, learner=learner)
+    learner.fault = ValueError("no neighbours at all")
+    for _ in range(24):
+        answer(session, "cat")
+    settle(session)
+    state = session.state("a")
+    assert state["problem"]
+    assert not state["queue"]
+    assert not state["done"]
 
 
 def test_an_audit_is_answered_without_a_hint(table, open_session):

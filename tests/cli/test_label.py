@@ -89,6 +89,14 @@ def test_rows_of_nothing_but_blanks_are_left_out(data, served):
     assert "2 of 12 rows are left out; the first: row 5 has no cell to learn from" in result.stdout
 
 
+def test_a_word_for_unlabelled_rows_can_be_said_as_the_refusal_says(tmp_path):
+    (tmp_path / "data.csv").write_text("x,z,kind\n1,2,cat\n2,3,?\n3,4,?\n")
+    base = (tmp_path / "data.csv", "--target", "kind", "--export", tmp_path / "out.csv")
+    assert "say so with --unlabelled '?', or with --unlabelled none" in fail(*base)
+    assert "3 rows with 0 labels given here" in run(*base, "--unlabelled", "?").stdout
+    assert (tmp_path / "out.csv").read_text() == (tmp_path / "data.csv").read_text()
+
+
 def test_labels_given_so_far_are_exported_without_a_page(data, tmp_path):
     assert run(data, "--target", "kind", "--export", tmp_path / "out.csv").exit_code == 0
     log = data.parent / "data.csv.labels.jsonl"

@@ -150,6 +150,66 @@ def test_an_answer_is_withdrawn_by_a_question_mark_and_not_by_a_blank(folder):
     assert "Withdrawn" not in succeed(*base, "--answers", folder / "ask.csv")
 
 
+def test_a_loop_is_of_one_column_of_labels_and_of_the_model_as_it_is_fitted_now(folder):
+    frame = pd.read_csv(folder / "table.csv")
+    frame["kind"], frame["sex"] = frame["kind"], ["m", "f", *[None] * 38]
+    frame.to_csv(folder / "both.csv", index=False)
+    fit = ("fit", folder / "both.csv", "--out", folder / "m.atoll", "--quiet", "--model")
+    succeed(*fit, "graph-gp", "--target", "kind", "--drop", "sex")
+    ask = ("next", folder / "m.atoll", folder / "both.csv", "-n", 2)
+    succeed(*ask)
+    succeed(*fit, "informative-vector", "--target", "kind", "--drop", "sex")
+    succeed(*ask)
+    loop = ActiveLearner.load(folder / "m.next.atoll")
+    assert type(loop.estimator).__name__ == "InformativeVectorClassifier"
+    assert loop.n_labels_ == 4
+    succeed(*fit, "graph-gp", "--target", "sex", "--drop", "kind")
+    said = fail(*ask)
+    assert "m.next.atoll' holds labels of the column 'kind', not of 'sex'; name another" in said
+
+
+def test_labels_are_written_in_the_form_of_the_table_so_that_the_last_fit_reads_them(folder):
+    frame = pd.read_csv(folder / "table.csv").round(3)
+    frame.to_csv(folder / "table.csv", sep=";", decimal=",", index=False)
+    base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 2, "--labelled")
+    succeed(*base, folder / "done.csv")
+    assert (folder / "done.csv").read_text() == (folder / "table.csv").read_text()
+    succeed(*base, folder / "done.parquet")
+    assert pd.read_parquet(folder / "done.parquet")["x"].tolist() == frame["x"].tolist()
+
+
+def test_columns_of_one_name_are_told_and_refused_where_they_hold_the_labels(folder):
+    base, labels = (folder / "m.atoll", folder / "table.csv"), folder / "answers.csv"
+    labels.write_text("row,kind,kind\n9,dog,cat\n")
+    said = fail("next", *base, "--answers", labels)
+    assert f"2 columns of {str(labels)!r} are called 'kind'; give each a name of its own" in said
+    text = (folder / "table.csv").read_text()
+    (folder / "table.csv").write_text(text.replace("x,z,kind", "x,x,z,kind").replace("\n", "\n1,"))
+    for command in (("next", *base), ("score", *base)):
+        said = succeed(*command)
+        assert "2 columns are called x in the header, and x, x.1 here: give each" in said
+    (folder / "table.csv").write_text(
+        text.replace("x,z,kind", "kind,x,z,kind").replace("\n", "\n1,")
+    )
+    label = ("label", folder / "table.csv", "--target", "kind")
+    for command in (("next", *base), ("score", *base), label):
+        assert "columns of" in (said := fail(*command))
+        assert "are called 'kind', and which of them holds the labels cannot be told" in said
+
+
+def test_answers_and_the_table_may_not_contradict_each_other(folder):
+    base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 2)
+    (folder / "answers.csv").write_text("row,kind\n1,dog\n9,dog\n")
+    said = fail(*base, "--answers", folder / "answers.csv")
+    assert "answers row 1 with 'dog', and the table has the label 'cat'; correct the wrong" in said
+    (folder / "answers.csv").write_text("row,kind\n1,cat\n9,dog\n")
+    succeed(*base, "--answers", folder / "answers.csv")
+    frame = pd.read_csv(folder / "table.csv")
+    frame.loc[[8, 9], "kind"] = ["cat", "dog"]
+    frame.to_csv(folder / "table.csv", index=False)
+    assert "Labels of the table in the place of earlier ones: row 9." in succeed(*base)
+
+
 def test_a_bad_target_of_the_error_is_not_kept_in_the_loop(folder):
     base = ("next", folder / "m.atoll", folder / "table.csv")
     succeed(*base)

@@ -15,8 +15,10 @@ from sklearn.base import clone
 from sklearn.datasets import make_moons
 
 from atoll import load_model, save_model
+from atoll.core import graphs
 from atoll.estimators import CLASSIFIERS, GraphGPClassifier
 from atoll.estimators.shell import KEPT
+from atoll.kernels import graph_spectral
 from walking import over
 
 LOOPING = {name: m for name, m in CLASSIFIERS.items() if m.fits_unseen_classes}
@@ -253,6 +255,25 @@ def test_rows_labelled_later_are_attached_to_a_graph_of_a_part_of_the_rows(model
     assert np.abs(loop.predict_proba(X) - p).max() > 0.1
     fresh = model(max_graph_rows=100, **QUICK).fit(X, y)
     assert np.abs(loop.label_distributions_ - fresh.label_distributions_).mean() < 0.06
+
+
+@over(LOOPING)
+def test_rows_beyond_the_graph_find_their_nearest_once(model, monkeypatch):
+    X, truth = moons(600)
+    loop = model(warm_start=True, max_graph_rows=100, **QUICK)
+    loop.fit(X, labels(truth, of_0=1, of_1=1))
+    y, searched = labels(truth, of_0=3, of_1=3), []
+
+    def nearest(rows, X, k, **settings):
+        searched.append(len(rows if X is None else X))
+        return graphs.nearest(rows, X, k, **settings)
+
+    monkeypatch.setattr(graph_spectral, "nearest", nearest)
+    again = loop.fit(X, y).label_distributions_
+    assert max(searched, default=0) < 500
+    vars(getattr(loop, KEPT))["_made"].pop("nearest")
+    np.testing.assert_array_equal(loop.fit(X, y).label_distributions_, again)
+    assert max(searched) == 500
 
 
 def test_a_graph_of_given_distances_is_made_anew_for_a_row_that_it_lacks():

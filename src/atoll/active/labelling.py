@@ -42,6 +42,32 @@ def read_pool_labels(y: Any, n: int, unlabelled: Any, classes: Any) -> dict[int,
     return {int(row): values[labels.codes[row]] for row in np.flatnonzero(labels.is_labelled)}
 
 
+def label_values(rows: Any, labels: Any) -> list[Any]:
+    """Return the labels of one row, or of several, as a list; ValueError if they are no such.
+
+    Parameters
+    ----------
+    rows, labels : as they are given
+    """
+    n_dims = np.ndim(rows)
+    if np.ndim(labels) != n_dims:  # a word, a set and a table are no sequences of labels
+        wanted = "one label for each row, in a sequence" if n_dims else "one label, for one row"
+        given = (
+            f"{type(labels).__name__} of shape {np.shape(labels)}"
+            if np.ndim(labels)
+            else repr(labels)
+        )
+        hint = "; give one of its columns" if hasattr(labels, "columns") else ""
+        raise ValueError(f"labels must be {wanted}, got {given}{hint}.")
+    values = list(labels) if n_dims else [labels]
+    if len(values) != np.size(rows):
+        raise ValueError(
+            f"update was given {np.size(rows)} rows and {len(values)} labels; give one label for "
+            "each row."
+        )
+    return values
+
+
 def plain_label(value: Any, unlabelled: Any, classes: Any) -> Any:
     """Return a label as a plain value; raise a ValueError if it means that there is none."""
     value = _plain(value)

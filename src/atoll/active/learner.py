@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from atoll.active import remarks, saving
 from atoll.active.coverage import comparable
 from atoll.active.history import Audit, Event, History, replay
-from atoll.active.labelling import class_list, plain_label, read_places, read_pool_labels
+from atoll.active.labelling import (
+    class_list,
+    label_values,
+    plain_label,
+    read_places,
+    read_pool_labels,
+)
 from atoll.active.pool import (
     FittedPool,
     Known,
@@ -126,6 +132,7 @@ class ActiveLearner:
     audits_ : list of Audit, rows drawn at random, with what was predicted of them before
     strategy_ : str, how rows are picked, in words
     is_current_ : bool, whether the model has learnt every label
+    target_ : str, what the labels are called, as `save` was told; "" where nobody said
 
     Examples
     --------
@@ -179,6 +186,7 @@ class ActiveLearner:
         self.n_draws = n_draws
         self.max_candidates = max_candidates
         self.verbose = verbose
+        self.target_ = ""
 
     # The pool -------------------------------------------------------------------------------------
 
@@ -258,12 +266,7 @@ class ActiveLearner:
             Of a series, the order counts, not the index.
         """
         places = read_places(rows, self._pool_size(), self._names)
-        values = [labels] if np.ndim(rows) == 0 else list(labels)
-        if len(values) != len(places):
-            raise ValueError(
-                f"update was given {len(places)} rows and {len(values)} labels; give one label "
-                "for each row."
-            )
+        values = label_values(rows, labels)
         if not places:
             return self
         plain = tuple(plain_label(value, self.unlabelled, self.classes) for value in values)
@@ -627,13 +630,15 @@ class ActiveLearner:
 
     # Files ----------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, target: str | None = None) -> None:
         """Write rows, labels and all that happened to a file, whole or not at all.
 
         Parameters
         ----------
         path : path
             Any name; it usually ends in `.atoll`.
+        target : str, default=None
+            What the labels are called, which `load` gives back as `target_`; None: as it was.
         """
         self._pool_size()
         parameters = {
@@ -651,27 +656,31 @@ class ActiveLearner:
             self._picked,
             self._names,
             None if self._index is None else tuple(self._index.tolist()),
+            self.target_ if target is None else target,
         )
         saving.write(saved, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> ActiveLearner:
+    def load(cls, path: str | os.PathLike[str], *, estimator: Any = None) -> ActiveLearner:
         """Read what `save` wrote; run no code from the file.
 
         Parameters
         ----------
         path : path
+        estimator : classifier, default=None
+            To go on with; None: the one saved.
 
         Returns
         -------
-        ActiveLearner whose next query is that of the one saved
+        ActiveLearner whose next query, by the same classifier, is that of the one saved
         """
         saved = saving.read(path)
-        learner = cls(saved.estimator, **saved.parameters)
+        learner = cls(saved.estimator if estimator is None else estimator, **saved.parameters)
         learner._begin(saved.X, saved.history, saved.seed, saved.picked)
         learner._names = saved.names
         learner._index = None if saved.in_index is None else object_array(saved.in_index)
         learner._open = saved.open_audits
+        learner.target_ = saved.target
         return learner
 
     def _pool_size(self) -> int:

@@ -35,6 +35,7 @@ class SavedLearner(NamedTuple):
     picked : whether the rows labelled from the beginning were picked, and not drawn at random
     names : (n,) of the rows; None where they have none
     in_index : (n,) numbers or texts of the rows' index; None if it is 0, 1, 2 ... or holds names
+    target : what the labels are called; "" where nobody said, and in older files
     """
 
     estimator: Any
@@ -46,6 +47,7 @@ class SavedLearner(NamedTuple):
     picked: bool = True
     names: tuple[str, ...] | None = None
     in_index: tuple[Any, ...] | None = None
+    target: str = ""
 
 
 def write(saved: SavedLearner, path: str | os.PathLike[str]) -> None:
@@ -63,6 +65,7 @@ def write(saved: SavedLearner, path: str | os.PathLike[str]) -> None:
         "picked": saved.picked,
         "names": saved.names,
         "index": saved.in_index,
+        "target": saved.target,
     }
     try:
         text = json.dumps(told, default=_plain)
@@ -105,6 +108,7 @@ def read(path: str | os.PathLike[str]) -> SavedLearner:
         told.get("picked", True),
         None if told.get("names") is None else tuple(told["names"]),
         None if told.get("index") is None else tuple(told["index"]),
+        told.get("target", ""),
     )
 
 

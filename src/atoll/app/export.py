@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +11,19 @@ import numpy as np
 
 from atoll.app.items import Rows
 from atoll.core.extras import import_extra
-from atoll.core.tables import Form, check_table_path, form_of, write_table
+from atoll.core.tables import (
+    check_table_path,
+    is_parquet_path,
+    read_cells,
+    separator_of,
+    write_table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from atoll.app.session import Session
     from atoll.app.store import Answers
-
-_SAMPLE = 2**16  # characters at the start of a file from which its form is found
 
 
 def default_export_path(data: Path) -> Path:
@@ -56,15 +60,46 @@ def check_export_path(
     return target
 
 
-def labelled_table(rows: Rows, answers: Answers) -> pd.DataFrame:
-    """Return the user's table with the target column filled in as far as answers go."""
-    frame = _cells_as_they_are(rows)
-    labels = rows.given.labels.copy()
-    for row, event in answers.given.items():
-        if event.kind == "label":
-            labels[row] = event.label
+def labelled_table(rows: Rows, answers: Answers, path: Path) -> pd.DataFrame:
+    """Return the user's table with the answers in its target column; all other cells stay.
+
+    Parameters
+    ----------
+    rows, answers : of the session
+    path : that the table is for: cells of a text file are as it writes them, so that 1.10 stays
+        1.10, unless they are for Parquet, where numbers are numbers
+    """
+    given = {row: event.label for row, event in answers.given.items() if event.kind == "label"}
+    is_text = not rows.is_folder and not is_parquet_path(rows.path)
+    if is_text and not is_parquet_path(path):
+        frame = _cells_as_they_are(rows)
+        labels = frame[rows.target] if rows.target in frame else [""] * len(frame)
+        frame[rows.target] = [given.get(row, label) for row, label in enumerate(labels)]
+        return frame
+    frame = rows.frame.copy()
+    labels = [None] * len(frame)
+    if rows.target in frame:
+        labels = frame[rows.target].astype(object).where(frame[rows.target].notna(), None)
+    labels = [given.get(row, label) for row, label in enumerate(labels)]
     frame[rows.target] = _in_type(labels, rows.given.kind)
     return frame
+
+
+def write_labels(
+    rows: Rows, answers: Answers, path: Path, more: Mapping[str, Any] | None = None
+) -> int:
+    """Write the table with its labels to a file, in its own form; return how many labels it has.
+
+    Parameters
+    ----------
+    rows, answers, path : as in `labelled_table`
+    more : columns to add
+    """
+    frame = labelled_table(rows, answers, path).assign(**(more or {}))
+    separator = None if rows.is_folder else separator_of(rows.path)
+    write_table(frame, path, separator)
+    n_here = sum(event.kind == "label" for event in answers.given.values())
+    return n_here + sum(label is not None for label in rows.given.labels)
 
 
 def export_labels(session: Session, path: Path, with_predictions: bool = False) -> int:
@@ -78,31 +113,18 @@ def export_labels(session: Session, path: Path, with_predictions: bool = False) 
         Whether to add the class that the model predicts for every row, and its probability.
     """
     rows, snapshot = session.rows, session.snapshot
-    frame = labelled_table(rows, session.log.answers)
+    more = {}
     if with_predictions:
         names = np.array([*snapshot.classes, None], dtype=object)
         known = snapshot.codes >= 0
-        frame[f"{rows.target}_predicted"] = _in_type(names[snapshot.codes], rows.given.kind)
-        frame[f"{rows.target}_probability"] = np.where(known, snapshot.sureness, np.nan)
-    write_table(frame, check_export_path(path, rows))
-    return int(frame[rows.target].notna().sum())
+        more[f"{rows.target}_predicted"] = _in_type(names[snapshot.codes], rows.given.kind)
+        more[f"{rows.target}_probability"] = np.where(known, snapshot.sureness, np.nan)
+    return write_labels(rows, session.log.answers, check_export_path(path, rows), more)
 
 
 def _cells_as_they_are(rows: Rows) -> pd.DataFrame:
-    """Return the table; cells of a text file are as it writes them, so that 1.10 stays 1.10.
-
-    A file with another separator, or with decimal commas, is exported in the usual form.
-    """
-    usual = {".csv": Form(",", "."), ".tsv": Form("\t", ".")}.get(rows.path.suffix.lower())
-    if rows.is_folder or usual is None:
-        return rows.frame.copy()
-    with rows.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        if form_of(file.read(_SAMPLE)) != usual:
-            return rows.frame.copy()
-    pd = import_extra("pandas")
-    frame = pd.read_csv(
-        rows.path, sep=usual.separator, dtype=str, keep_default_na=False, index_col=False
-    )
+    """Return the cells of a text file as it writes them."""
+    frame = read_cells(rows.path)
     if len(frame) != len(rows.frame):
         raise ValueError(
             f"{str(rows.path)!r} has changed while it was being labelled; put the earlier file "
@@ -117,5 +139,5 @@ def _in_type(labels: Any, kind: str) -> Any:
     if kind == "whole":
         return pd.array([None if v is None else int(v) for v in labels], dtype="Int64")
     if kind == "boolean":
-        return pd.array([None if v is None else v == "True" for v in labels], dtype="boolean")
+        return pd.array([None if v is None else str(v) == "True" for v in labels], dtype="boolean")
     return np.array(labels, dtype=object)

@@ -28,7 +28,7 @@ from atoll.core.preprocessing import counts_as_category, prepare
 from atoll.core.progress import progress_bar
 from atoll.core.table_refusals import column_hint
 from atoll.core.tables import read_table
-from atoll.core.unusable import MAX_CATEGORIES
+from atoll.core.unusable import MAX_CATEGORIES, index_columns
 from atoll.estimators.category_weight import weigh_features
 
 TEXT_DIRECTIONS = 100
@@ -306,6 +306,10 @@ def _of_table(
     others = [column for column in _others(rows, drop) if column not in numeric]
     groups = [column for column in others if encode and _is_grouping(rows.frame[column])]
     columns = [column for column in rows.frame if column in {*numeric, *groups}]
+    counters = index_columns(rows.frame, columns)
+    if len(counters) < len(columns):  # as in `atoll fit`
+        numeric = [column for column in numeric if column not in counters]
+        columns = [column for column in columns if column not in counters]
     if not columns:
         raise ValueError(
             "the table has no column of numbers or categories to learn from; name its text by "
@@ -319,7 +323,7 @@ def _of_table(
     if known.numbers is not None:  # back in the rows of the file, those left out as blank
         X = np.full((len(rows.frame), X.shape[1]), np.nan)
         X[known.numbers - 1] = prepared.X
-    unused = [column for column in others if column not in groups]
+    unused = [column for column in _others(rows, drop) if column not in columns]
     how = f"{len(numeric)} columns of numbers and {len(groups)} of categories"
     if unused:
         how += f" (shown but not learnt from: {', '.join(unused[:5])}{'…' * (len(unused) > 5)})"

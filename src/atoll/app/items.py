@@ -149,7 +149,8 @@ def read_rows(
     classes : sequence of str, default=()
         Classes in the order wanted; other classes of the table come after them.
     unlabelled : default="auto"
-        What means unlabelled besides a blank, as in `atoll.core.labels.parse_labels`.
+        What means unlabelled besides a blank, as in `atoll.core.labels.parse_labels`; texts stand
+        for numbers where labels are numbers.
 
     Returns
     -------
@@ -163,7 +164,7 @@ def read_rows(
     if repeated:
         raise ValueError(f"the table has the column {repeated[0]!r} more than once; rename it.")
     if not source.is_dir():
-        found = with_words(frame, source, target, classes)
+        found = with_words(frame, source, target, NULL_WORDS if unlabelled is None else classes)
         frame = found.frame
         for line in about_words(found, target, "name it in --classes"):
             warn_user(line, UserWarning)
@@ -260,11 +261,13 @@ def _read_given(frame: pd.DataFrame, target: str, classes: Sequence[str], unlabe
         return Given(np.full(len(frame), None, dtype=object), tuple(wanted), "text")
     if NULL_WORDS.intersection(wanted) and not is_numeric(frame[target]):
         unlabelled = None  # there is no doubt what such a word means
-    found = parse_labels(read_target(frame[target]), unlabelled=unlabelled)
+    markers = _markers(unlabelled, is_numeric(frame[target]))
+    found = parse_labels(read_target(frame[target]), unlabelled=markers)
     if found.is_labelled.all():
         raise ValueError(
             f"the target column {target!r} has no blank cell: every row has a label already. Leave "
-            "the cells blank that are to be labelled, or name another column by --target."
+            "the cells blank that are to be labelled, say by --unlabelled what stands in them, or "
+            "name another column by --target."
         )
     if len(found.classes) > MAX_CLASSES:
         raise ValueError(
@@ -279,6 +282,19 @@ def _read_given(frame: pd.DataFrame, target: str, classes: Sequence[str], unlabe
     for name in wanted:
         check_label_kind(name, kind)
     return Given(labels, tuple(dict.fromkeys([*wanted, *words])), kind)
+
+
+def _markers(unlabelled: Any, is_number: bool) -> Any:
+    """Return what means unlabelled, as whole numbers where labels are numbers."""
+    if isinstance(unlabelled, list):
+        return [_markers(one, is_number) for one in unlabelled]
+    if not is_number or not isinstance(unlabelled, str) or unlabelled == "auto":
+        return unlabelled
+    if not unlabelled.removeprefix("-").isdecimal():
+        raise ValueError(
+            f"--unlabelled {unlabelled}: the labels are numbers; give a whole number, auto or none."
+        )
+    return int(unlabelled)
 
 
 def check_label_kind(name: str, kind: str) -> None:
@@ -316,7 +332,9 @@ def _cell(value: Any) -> str | None:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(value, float | np.floating):
-        return None if np.isnan(value) else f"{value:.6g}"
+        number = float(value)
+        digits = 6 if abs(number) < 1e5 else 15  # 12345678 names something, or counts it
+        return None if np.isnan(number) else f"{number:.{digits}g}"
     text = str(value)
     return text if len(text) <= _MOST_CELL else text[:_MOST_CELL] + "…"
 

@@ -155,7 +155,7 @@ class Session:
             asks = self._asks_for(tab)
             snapshot, answers = self.snapshot, self.log.answers
             queue = [self._ask_record(ask) for ask in asks]
-            done = snapshot.number > 0 and not asks and self._is_up_to_date()
+            done = not asks and self._is_up_to_date() and self._is_answered()
             asked = {ask.row for ask in asks}
             return {
                 "data": self.rows.path.name,
@@ -211,6 +211,11 @@ class Session:
             raise ValueError(f"there is no answer {kind!r} of this form.")
         if row not in self._place:
             raise ValueError(f"there is no row {row} to answer.")
+        if row in self._in_file:
+            raise ValueError(
+                f"row {row + 1} has the label {self._in_file[row]!r} in the data, which are never "
+                "written; correct it there."
+            )
         name = None if label is None else self._checked(label)
         with self._changed:
             answers = self.log.answers
@@ -321,6 +326,10 @@ class Session:
     def _is_elsewhere(self, row: int, tab: str, late: float) -> bool:
         holder, since = self._held.get(row, (tab, 0.0))
         return holder != tab and since > late
+
+    def _is_answered(self) -> bool:
+        """Return whether no row is left; of a model that failed, the queue may end before."""
+        return self._place.keys() <= self.log.answers.given.keys() | self._in_file.keys()
 
     def _is_up_to_date(self) -> bool:
         return self.snapshot.n_events == self.log.answers.n_events

@@ -69,7 +69,7 @@ class Answers:
 
     given : row -> its answer now
     versions : row -> number of the event that last changed it; a row without one has 0
-    classes : those added on the way, in order
+    classes : those added or given on the way, in order
     """
 
     def __init__(self) -> None:
@@ -103,9 +103,9 @@ class Answers:
     def apply(self, event: Event) -> Event | None:
         """Take the next event into account; return the answer undone or redone, if it is one."""
         self.n_events += 1
+        if event.label is not None and event.label not in self.classes:
+            self.classes.append(event.label)
         if event.kind == "class":
-            if event.label is not None and event.label not in self.classes:
-                self.classes.append(event.label)
             return None
         if event.kind == "undo":
             done = self._done.pop()
@@ -336,7 +336,8 @@ def _check_header(header: Any, subject: Subject, path: Path) -> None:
     if (header.get("n_rows"), header.get("fingerprint")) != subject[1:]:
         raise ValueError(
             f"{str(path)!r} holds labels of other rows: the data have changed since, and labels "
-            "go by row number. Put the earlier data back, or name another file by --labels."
+            "go by row number. Put the earlier data back, whose labels --export writes into a "
+            "table, or name another file by --labels."
         )
 
 

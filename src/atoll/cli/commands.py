@@ -210,8 +210,9 @@ def next_rows(
     """
     # Many parameters because a command's options are its parameters.
     from atoll.cli import next_rows as loop
+    from atoll.cli.fitting import about_repeated_names
     from atoll.cli.opening import check_labels, known_words, open_model, refuse_near_target
-    from atoll.core.tables import read_cells, read_table, source_of
+    from atoll.core.tables import read_cells, read_table, separator_of, source_of
 
     kept = model.with_suffix(".next.atoll") if state is None else state
     files = loop.Files(model, data, kept, answers, out, labelled)
@@ -223,13 +224,15 @@ def next_rows(
     frame, cells = read_table(source), read_cells(source)
     bundle = open_model(model, frame, target)
     refuse_near_target(bundle, frame)
+    about_names = about_repeated_names(frame, source, data, bundle.target)
     if target is None and not len(bundle.y):  # saved from Python, without a name for its labels
         check_labels(bundle, frame)
     frame, about_labels = known_words(bundle, frame, source, new)
     say = speaker(quiet, out)
-    for line in about_labels:
+    for line in [*about_names, *about_labels]:
         say(line)
-    loop.run_round(bundle, frame, cells, files, wishes, say)
+    table = loop.Table(frame, cells, separator_of(source))
+    loop.run_round(bundle, table, files, wishes, say)
 
 
 # --- order ---------------------------------------------------------------------------------------

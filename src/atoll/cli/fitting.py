@@ -292,6 +292,24 @@ def amiss_in(frame: pd.DataFrame, labels: PartialLabels, preprocessing: Preproce
     return lines
 
 
+def refuse_repeated(source: Path | bytes, data: Path, target: str) -> None:
+    """Raise a ValueError if several columns have the name of the labels'.
+
+    Parameters
+    ----------
+    source : what the table is read from
+    data : its path
+    """
+    from atoll.core.tables import repeated_names
+
+    places = repeated_names(source).get(target)
+    if places is not None:
+        raise ValueError(
+            f"{len(places)} columns of {str(data)!r} are called {target!r}, and which of them "
+            "holds the labels cannot be told: give each a name of its own."
+        )
+
+
 def about_repeated_names(
     frame: pd.DataFrame, source: Path | bytes, data: Path, target: str
 ) -> list[str]:
@@ -304,13 +322,9 @@ def about_repeated_names(
     """
     from atoll.core.tables import repeated_names
 
+    refuse_repeated(source, data, target)
     lines = []
     for name, places in repeated_names(source).items():
-        if name == target:
-            raise ValueError(
-                f"{len(places)} columns of {str(data)!r} are called {name!r}, and which of them "
-                "holds the labels cannot be told: give each a name of its own."
-            )
         called = ", ".join(quoted(frame.columns[place] for place in places))
         lines.append(
             f"{len(places)} columns are called {name} in the header, and {called} here: give each "

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atoll.cli.fit_commands import Unlabelled
+from atoll.cli.fitting import about_repeated_names, markers_in, refuse_repeated
 from atoll.cli.settings import choose
 from atoll.cli.terminal import one_line_errors, speaker
 from atoll.core.extras import import_extra
@@ -109,6 +111,7 @@ def label(
     data: Data,
     target: Target,
     classes: Classes = None,
+    unlabelled: Unlabelled = None,
     text: Text = None,
     image: Image = None,
     audio: Audio = None,
@@ -135,7 +138,7 @@ def label(
     goes on where it stopped. Ctrl-C ends it.
     """
     # Many parameters because a command's options are its parameters.
-    from atoll.app import LabelLog, Session, make_features, read_rows
+    from atoll.app import LabelLog, Session, make_features
     from atoll.app.export import check_export_path, default_export_path
 
     if export is None:
@@ -144,8 +147,7 @@ def label(
     say = speaker(quiet)
     password = os.environ.get(PASSWORD) or None
     view, column = _view(text, image, audio)
-    names = [name for name in (classes or "").split(",") if name.strip()]
-    rows = read_rows(data, target, view=view, column=column, folder=media, classes=names)
+    rows = _read(data, target, classes, unlabelled, view, column, media)
     log_path = labels if labels is not None else data.parent / f"{data.name}.labels.jsonl"
     if export is not None:
         out = check_export_path(export, rows, [features, log_path])
@@ -180,6 +182,32 @@ def label(
             )
             _serve(session, listener, host, password if allow_network else None, out, no_browser)
             _say_goodbye(session, say)
+
+
+def _read(
+    data: Path,
+    target: str,
+    classes: str | None,
+    unlabelled: list[str] | None,
+    view: str | None,
+    column: str | None,
+    folder: Path | None,
+) -> Rows:
+    from atoll.app import read_rows
+
+    if data.is_file():
+        refuse_repeated(data, data, target)
+    names = [name for name in (classes or "").split(",") if name.strip()]
+    markers = [None if word == "none" else word for word in markers_in(unlabelled)]
+    return read_rows(
+        data,
+        target,
+        view=view,
+        column=column,
+        folder=folder,
+        classes=names,
+        unlabelled=markers if len(markers) > 1 else markers[0],
+    )
 
 
 def _listen(host: str, port: int, allow_network: bool, password: str | None) -> socket.socket:
@@ -244,6 +272,9 @@ def _learner(model: str, **settings: Any) -> Any:
 def _describe(rows: Rows, features: Features, log: LabelLog, say: Callable[[str], None]) -> None:
     n, given = len(rows.frame), sum(label is not None for label in rows.given.labels)
     say(f"{rows.path}: {n} rows, {given} labelled in the file.")
+    if not rows.is_folder:
+        for line in about_repeated_names(rows.frame, rows.path, rows.path, rows.target):
+            say(line)
     if rows.target not in rows.frame.columns and not rows.is_folder:
         say(f"The table has no column {rows.target!r} yet; it begins empty.")
     shown = {"table": "their cells", "text": "texts", "image": "pictures", "audio": "sounds"}
@@ -257,13 +288,11 @@ def _describe(rows: Rows, features: Features, log: LabelLog, say: Callable[[str]
 
 
 def _write_export(rows: Rows, log: LabelLog, path: Path, say: Callable[[str], None]) -> None:
-    from atoll.app.export import labelled_table
-    from atoll.core.tables import write_table
+    from atoll.app.export import write_labels
 
-    frame = labelled_table(rows, log.answers)
-    write_table(frame, path)
+    write_labels(rows, log.answers, path)
     n = sum(event.kind == "label" for event in log.answers.given.values())
-    say(f"{len(frame)} rows with {n} labels given here, saved in {path}.")
+    say(f"{len(rows.frame)} rows with {n} labels given here, saved in {path}.")
 
 
 def _say_goodbye(session: Session, say: Callable[[str], None]) -> None:

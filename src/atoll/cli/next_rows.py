@@ -48,6 +48,18 @@ class Files(NamedTuple):
     labelled: Path | None = None
 
 
+class Table(NamedTuple):
+    """The table of rows.
+
+    rows, cells : as they are read, and as they are written
+    separator : between its cells; None for Parquet
+    """
+
+    rows: pd.DataFrame
+    cells: pd.DataFrame
+    separator: str | None
+
+
 class Wishes(NamedTuple):
     """What the command line says of a loop.
 
@@ -104,8 +116,7 @@ def check_wishes(wishes: Wishes) -> None:
 
 def run_round(
     bundle: ModelBundle,
-    frame: pd.DataFrame,
-    cells: pd.DataFrame,
+    table: Table,
     files: Files,
     wishes: Wishes,
     say: Callable[[str], None],
@@ -115,7 +126,6 @@ def run_round(
     Parameters
     ----------
     bundle : the model, as `open_model` returns it
-    frame, cells : the table of rows, as read and as written
     files, wishes : what the command line says
     say : called with every line for the reader
     """
@@ -125,20 +135,23 @@ def run_round(
     from atoll.core.tables import write_table
 
     _refuse_own_names(bundle.target)
-    require_known_columns(bundle.preprocessing.columns, frame)
-    known = known_rows(frame, bundle.preprocessing.columns)
+    require_known_columns(bundle.preprocessing.columns, table.rows)
+    known = known_rows(table.rows, bundle.preprocessing.columns)
     for line in known.remark():
         say(line)
-    frame, all_cells, cells = known.frame, cells, known.of(cells).reset_index(drop=True)
+    frame, cells = known.frame, known.of(table.cells).reset_index(drop=True)
     numbers = np.arange(1, len(frame) + 1) if known.numbers is None else known.numbers
     X = apply(bundle.preprocessing, frame)
     answers = None
     if files.answers is not None:  # read before the fit, which may be slow
         classes = bundle.estimator.classes_
         answers = read_answers(files.answers, bundle.target, numbers, classes, wishes.new_classes)
-    learner = open_learner(bundle, frame, X, files.state, wishes)
+    given = _labels(bundle, frame)
+    learner, about_loop = open_learner(bundle, given, X, files.state, wishes, numbers)
+    for line in about_loop:
+        say(line)
     if files.answers is not None and answers is not None:
-        for line in take_answers(learner, answers, files.answers, wishes, _labels(bundle, frame)):
+        for line in take_answers(learner, answers, files.answers, wishes, given):
             say(line)
     is_blank_cell = is_filled(bundle.preprocessing, frame)
     n_blank, n_cells = is_blank_cell.sum(axis=1), is_blank_cell.shape[1]
@@ -151,15 +164,14 @@ def run_round(
         f"{why}; {n} of {n_cells} cells blank" if many else why
         for why, n, many in zip(asked["why"], n_blank.tolist(), is_blank.tolist())
     ]
-    learner.save(files.state)
+    learner.save(files.state, target=bundle.target)
     if files.labelled is not None:
-        given = _labels(bundle, frame)
-        with_all = with_labels(learner, cells, given, bundle.target)
-        write_table(_in_whole(with_all, all_cells, numbers), files.labelled)
+        with_all = _whole_table(learner, bundle, table, given, numbers, files.labelled)
+        write_table(with_all, files.labelled, table.separator)
         data = "The table" if str(files.data) == "-" else str(files.data)
         say(f"{data} with every label that is known {saved_in(files.labelled)}.")
     if files.out is not None:
-        write_table(asked, files.out)
+        write_table(asked, files.out, table.separator)
         say(f"{len(asked)} rows to label {saved_in(files.out)}; fill in {bundle.target!r}.")
     else:
         shown = list(OWN)
@@ -245,21 +257,29 @@ def _options_again(bundle: ModelBundle, classes: list[Any]) -> list[str]:
 
 
 def open_learner(
-    bundle: ModelBundle, frame: pd.DataFrame, X: Any, state: Path, wishes: Wishes
-) -> ActiveLearner:
+    bundle: ModelBundle,
+    given: NDArray[Any],
+    X: Any,
+    state: Path,
+    wishes: Wishes,
+    numbers: NDArray[np.intp],
+) -> tuple[ActiveLearner, list[str]]:
     """Return the loop that the state file holds, or a new one, with the table's labels learnt.
+
+    It goes on with the classifier of the model file, which may be fitted anew. The second item is
+    what to say.
 
     Parameters
     ----------
-    frame : the table
+    given : (n,) labels of the table, None where blank
     X : (n, d) its rows as the model takes them
     state : file of the loop, which need not be there
+    numbers : (n,) of the rows, from 1
     """
     from sklearn.base import clone
 
     from atoll.active import ActiveLearner
 
-    y = _labels(bundle, frame)
     if not state.exists():
         learner = ActiveLearner(
             clone(bundle.estimator),
@@ -270,13 +290,19 @@ def open_learner(
             random_state=wishes.seed,
             verbose=wishes.progress,
         )
-        return learner.fit(X, y, picked=picked_in_fit(bundle.estimator))
-    learner = ActiveLearner.load(state)
+        return learner.fit(X, given, picked=picked_in_fit(bundle.estimator)), []
+    learner = ActiveLearner.load(state, estimator=clone(bundle.estimator))
     learner.verbose = wishes.progress
+    if learner.target_ not in ("", bundle.target):
+        raise ValueError(
+            f"{str(state)!r} holds labels of the column {learner.target_!r}, not of "
+            f"{bundle.target!r}; name another file with --state."
+        )
     if not learner.has_rows(X):
         raise ValueError(
-            f"{str(state)!r} goes with other rows than this table's; name another file with "
-            "--state, or delete it to begin anew."
+            f"{str(state)!r} goes with other rows than this table's, or other columns of them; "
+            "name another file with --state, or delete it to begin anew, without its answers "
+            "(--labelled writes them, of the table and the fit that it goes with)."
         )
     if wishes.strategy is not None and wishes.strategy != learner.strategy:
         raise ValueError(
@@ -285,13 +311,29 @@ def open_learner(
         )
     if wishes.target_error is not None:
         learner.target_error = wishes.target_error
+    return learner, _take_table(learner, given, numbers)
+
+
+def _take_table(
+    learner: ActiveLearner, given: NDArray[Any], numbers: NDArray[np.intp]
+) -> list[str]:
+    """Teach a loop the labels (n,) of its table that it does not have, and return what to say."""
     known = learner.labels_
-    changed = [i for i in range(len(y)) if y[i] is not None and y[i] != known[i]]
-    if changed:
-        with warnings.catch_warnings():  # the table says so
+    new = [i for i, label in enumerate(given) if label is not None and label != known[i]]
+    if new:
+        with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="update was given", category=UserWarning)
-            learner.refit().update(changed, y[changed])
-    return learner
+            learner.refit().update(new, given[new])
+    lines = []
+    other = [i for i in new if known[i] is not None]
+    if other:
+        lines.append(f"Labels of the table in the place of earlier ones: {_rows(numbers[other])}.")
+    return lines
+
+
+def _rows(numbers: NDArray[np.intp]) -> str:
+    """Return "row 3", or "rows 3, 8"."""
+    return f"row{'s' if len(numbers) > 1 else ''} {shortened([str(i) for i in numbers.tolist()])}"
 
 
 def picked_in_fit(estimator: Any) -> bool:
@@ -329,6 +371,12 @@ def take_answers(
     """
     rows, labels, unknown = without_unknown(answers.rows, answers.labels, learner.classes_)
     refuse_new_classes(path, labels, learner.classes_, wishes.new_classes)
+    for row, label in zip(rows, labels):
+        if in_data[row] is not None and in_data[row] != label:
+            raise ValueError(
+                f"{str(path)!r} answers row {answers.numbers[row]} with {label!r}, and the table "
+                f"has the label {in_data[row]!r}; correct the wrong one."
+            )
     with warnings.catch_warnings():  # a class is new because the command line says so
         warnings.filterwarnings("ignore", message="update was given", category=UserWarning)
         learner.refit().update(rows, labels)
@@ -341,16 +389,13 @@ def take_answers(
     before = learner.labels_
     answered = [row for row in doubted if in_data[row] is None and before[row] is not None]
     after = learner.withdraw(answered).labels_
-
-    def named(of: list[int]) -> str:
-        return f"row{'s' if len(of) > 1 else ''} {shortened([str(answers.numbers[i]) for i in of])}"
-
     gone = [row for row in doubted if before[row] is not None and after[row] is None]
     if gone:
-        lines.append(f"Withdrawn, since that is the answer now: {named(gone)}.")
+        lines.append(f"Withdrawn, since that is the answer now: {_rows(answers.numbers[gone])}.")
     left = [i for i in sorted(blank - set(rows)) if before[i] is not None and in_data[i] is None]
     if left:
-        lines.append(f"Blank here, and answered before: {named(left)}. Write ? to withdraw.")
+        named = _rows(answers.numbers[left])
+        lines.append(f"Blank here, and answered before: {named}. Write ? to withdraw.")
     return lines
 
 
@@ -372,12 +417,18 @@ def read_answers(
     """
     from atoll.core.labels import read_target
     from atoll.core.null_words import with_words
-    from atoll.core.tables import read_table, source_of
+    from atoll.core.tables import read_table, repeated_names, source_of
 
     source = source_of(path)
     named = [*new, *(name for name in classes.tolist() if isinstance(name, str))]
     answers = with_words(read_table(source), source, target, named).frame
+    repeated = repeated_names(source)
     for name in (ROW, target):
+        if name in repeated:
+            raise ValueError(
+                f"{len(repeated[name])} columns of {str(path)!r} are called {name!r}; give each a "
+                "name of its own."
+            )
         if name not in answers.columns:
             raise ValueError(
                 f"{str(path)!r} has no column {name!r}; answers need {ROW!r}, the row of the "
@@ -528,31 +579,38 @@ def how_picked(learner: ActiveLearner) -> str:
     return f"Each row {what}, given those above it; rows drawn at random measure the error."
 
 
-def with_labels(
-    learner: ActiveLearner, cells: pd.DataFrame, given: NDArray[Any], target: str
-) -> Any:
+def _whole_table(
+    learner: ActiveLearner,
+    bundle: ModelBundle,
+    table: Table,
+    given: NDArray[Any],
+    numbers: NDArray[np.intp],
+    path: Path,
+) -> pd.DataFrame:
     """Return the table with every label that is known in its target column.
+
+    Its cells are as they are written, but for a Parquet file, where numbers are numbers.
 
     Parameters
     ----------
-    cells : the table, as it is written
-    given : (n,) the labels that it has, None where blank
-    target : column of labels
+    given : (n,) the labels that it has in the rows of the pool, None where blank
+    numbers : (n,) of these rows, from 1
+    path : of the file to write
     """
-    found = learner.labels_
-    if target in cells.columns:
-        as_given = [a == b for a, b in zip(found, given)]
-        found = np.where(as_given, cells[target].astype(object), found)
-    return cells.assign(**{target: found})
+    from atoll.core.tables import is_parquet_path
 
-
-def _in_whole(part: pd.DataFrame, cells: pd.DataFrame, numbers: NDArray[np.intp]) -> pd.DataFrame:
-    """Return all rows of a table; those with the given numbers, from 1, are taken from `part`."""
-    if len(part) == len(cells):
-        return part
-    whole = cells.reindex(columns=part.columns).astype(object)
-    whole.iloc[numbers - 1] = part.astype(object).to_numpy()
-    return whole
+    target = bundle.target
+    if table.separator is not None and is_parquet_path(path):
+        labels = _labels(bundle, table.rows)
+        labels[numbers - 1] = learner.labels_
+        return table.rows.assign(**{target: labels})
+    found = np.full(len(table.cells), None, dtype=object)
+    if target in table.cells.columns:
+        found = table.cells[target].astype(object).to_numpy(copy=True)
+    for place, label, before in zip(numbers - 1, learner.labels_, given):
+        if label != before:
+            found[place] = label
+    return table.cells.assign(**{target: found})
 
 
 def _labels(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any]:

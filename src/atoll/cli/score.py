@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atoll.cli.fitting import about_repeated_names
 from atoll.cli.options import DataPath, ModelPath, Quiet, TargetOfModel
 from atoll.cli.terminal import (
     GAP,
@@ -63,6 +64,7 @@ def score(
     source = source_of(data)
     frame = read_table(source)
     bundle = open_model(model, frame, target)
+    about_names = about_repeated_names(frame, source, data, bundle.target)
     frame, about_labels = known_words(bundle, frame, source)
     y = labels_of(bundle, frame)
     if y is None:
@@ -76,7 +78,7 @@ def score(
     legible = np.array([reason is None for reason in reasons])
     known = np.array([label in classes for label in y])
     say = speaker(quiet)
-    for line in [*about_labels, *_left_out(y, labelled, legible, known)]:
+    for line in [*about_names, *about_labels, *_left_out(y, labelled, legible, known)]:
         say(line)
     rows = labelled & legible & known
     if not rows.any():

@@ -174,6 +174,25 @@ def column_as_written(path: str | os.PathLike[str] | bytes, place: int) -> pd.Se
     return found.iloc[:, 0]
 
 
+def separator_of(path: str | os.PathLike[str] | bytes) -> str | None:
+    r"""Return what separates the cells of a text file; None for Parquet.
+
+    Cells as they are written, with a decimal comma perhaps, are read alike from a file that has it.
+
+    Examples
+    --------
+    >>> separator_of(b"x;kind\n1,5;a\n")
+    ';'
+    """
+    source = path if isinstance(path, bytes) else Path(path)
+    return None if _is_parquet(source) else form_of(_sample(source)).separator
+
+
+def is_parquet_path(path: str | os.PathLike[str]) -> bool:
+    """Return whether a table of this name is a Parquet file, whose cells have types."""
+    return _table_format(Path(path)) == "parquet"
+
+
 def repeated_names(path: str | os.PathLike[str] | bytes) -> dict[str, list[int]]:
     r"""Return the places of columns that share a name in the header of a text file, by that name.
 
@@ -248,7 +267,8 @@ def table_chunks(
 class TableWriter:
     """A table that is written piece by piece, whole or not at all, in the format of its suffix.
 
-    To standard output (`-`) it is written as CSV, as it comes.
+    To standard output (`-`) it is written as CSV, as it comes. CSV has the given separator, or a
+    comma.
 
     Examples
     --------
@@ -262,9 +282,10 @@ class TableWriter:
     [1, 2]
     """
 
-    def __init__(self, path: str | os.PathLike[str]):
+    def __init__(self, path: str | os.PathLike[str], separator: str | None = None):
         self.path = Path(path)
         self.kind = _table_format(self.path)
+        self.separator = (self.kind == "csv" and separator) or _SEPARATORS.get(self.kind, ",")
 
     def __enter__(self) -> Self:
         self._ending = ExitStack()
@@ -291,7 +312,11 @@ class TableWriter:
             opened: Any = gzip.open if _is_compressed(self.path) else open
             file = opened(self._temporary, "wt", encoding="utf-8", newline="")
             self._file = self._ending.enter_context(file)
+<<<<<<< HEAD
         frame.to_csv(self._file, **settings)
+=======
+        frame.to_csv(self._file, index=False, header=is_first, sep=self.separator)
+>>>>>>> part-b
 
     def _write_parquet(self, frame: pd.DataFrame) -> None:
         pyarrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
@@ -311,6 +336,7 @@ class TableWriter:
             ) from None
 
 
+<<<<<<< HEAD
 def _to_standard_output(text: str) -> None:
     """Write text as to a file: in UTF-8, whatever the terminal's encoding, its line ends as is."""
     sys.stdout.flush()
@@ -321,9 +347,14 @@ def _to_standard_output(text: str) -> None:
 
 
 def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
+=======
+def write_table(
+    frame: pd.DataFrame, path: str | os.PathLike[str], separator: str | None = None
+) -> None:
+>>>>>>> part-b
     """Write a table, whole or not at all, in the format of the path's suffix.
 
-    To standard output (`-`) it is written as CSV.
+    To standard output (`-`) it is written as CSV, which has the given separator, or a comma.
 
     Examples
     --------
@@ -334,7 +365,7 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     >>> read_table(path)["x"].tolist()
     [0.1, 0.2]
     """
-    with TableWriter(path) as table:
+    with TableWriter(path, separator) as table:
         table.write(frame)
 
 

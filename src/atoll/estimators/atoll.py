@@ -24,6 +24,7 @@ from atoll.estimators.graph_rows import (
     choose_rows,
     labelled_modes,
     near_labels,
+    nearest_found,
     some_labels,
     usable_labels,
     usable_rows,
@@ -405,10 +406,8 @@ class AtollClassifier(WatchesValues, InformedClassifier):
         self._say(f"weights: {weights_in_words(assumptions, weights)}")
         shares = data.smoothed_shares if known_shares is None else known_shares
         posterior = parts.average_of(weighing, shares, recipe)
-        posterior = posterior._replace(
-            sharpness=self._sharpness(weighing, shares),
-            metric=data.metric,
-        )
+        sharpness = self._sharpness(weighing, shares)
+        posterior = posterior._replace(sharpness=sharpness, metric=data.metric)
         believed = None
         if self.label_noise is None and isinstance(problems, heads.Problems):
             believed = problems
@@ -424,8 +423,9 @@ class AtollClassifier(WatchesValues, InformedClassifier):
             own = scaled.rows[scaled.place]  # the rows of the graph stand for all
             proba = posterior.training_proba(own, np.arange(len(kept)), data.rows, scaled.place)
         else:
-            shown = self._until_shown()
-            proba = posterior.training_proba(X, kept, data.rows, scaled.place, shown=shown)
+            shown, nearest = self._until_shown(), nearest_found(self._remembered(X))
+            on_graph = kept, data.rows, scaled.place
+            proba = posterior.training_proba(X, *on_graph, shown=shown, found=nearest)
 
         def as_new() -> Array:  # a mean of nearest rows is less sure than a row of the graph
             found = proba.copy()

@@ -21,6 +21,7 @@ from atoll.estimators.graph_rows import (
     choose_rows,
     labelled_modes,
     near_labels,
+    nearest_found,
     places_of,
     some_labels,
     usable_labels,
@@ -244,7 +245,8 @@ class GraphGPClassifier(InformedClassifier):
         if isinstance(X, SourceRows):  # the rows of the graph stand for all
             proba = np.exp(posterior.log_proba(graph.rows))
         else:
-            proba = posterior.training_proba(X, shown=self._until_shown())
+            nearest = nearest_found(self._remembered(X))
+            proba = posterior.training_proba(X, shown=self._until_shown(), found=nearest)
         record = record_of_graph(known, labels.of(labelled), labelled)
         posterior = posterior._replace(coefficients=without_votes(coefficients))
 

@@ -26,7 +26,7 @@ from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.core.remarks import warn_user
 from atoll.core.rows import COSINE, has_direction
 from atoll.estimators.row_memory import RowMemory
-from atoll.kernels.graph_spectral import modes_of_part, nearest_rows
+from atoll.kernels.graph_spectral import NearestFound, modes_of_part, nearest_rows
 
 Index = NDArray[np.intp]
 
@@ -149,6 +149,11 @@ def usable_labels(labelled: Index, usable: NDArray[np.bool_] | None) -> Index:
             UserWarning,
         )
     return labelled[usable[labelled]]
+
+
+def nearest_found(memory: RowMemory) -> NearestFound | None:
+    """Return what fits to the same rows find of nearest rows; None if no later fit will ask."""
+    return None if memory.digest is None else memory.get("nearest", (), NearestFound)
 
 
 def choose_rows(

@@ -18,6 +18,7 @@ A new row's embedding is the mean of those of its nearest rows on the graph, wei
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,6 +104,10 @@ def modes_of_part(weights: Any, n_modes: int, is_used: NDArray[np.bool_]) -> Mod
     return Modes(modes.values, vectors)
 
 
+MOST_FOUND = 2**24
+"""Most nearest rows that are kept for later fits."""
+
+
 class Extension(NamedTuple):
     """Which rows of a graph stand for a new row, (m, k), and with what weights, (m, k)."""
 
@@ -121,6 +126,44 @@ def extension_weights(distances: Array) -> Array:
     here = distances == 0.0
     q = np.where(here.any(axis=1, keepdims=True), here, q)
     return q / q.sum(axis=1, keepdims=True)
+
+
+class NearestFound:
+    """The nearest rows that earlier fits to the same rows found, a piece of the rows at a time.
+
+    As many are kept as take a quarter of a gigabyte.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[tuple[Any, ...], Extension]] = {}
+        self._n_kept = 0
+
+    def get(self, piece: Hashable, by: tuple[Any, ...], find: Callable[[], Extension]) -> Extension:
+        """Return what was found for a piece by the same arrays, or find it.
+
+        Examples
+        --------
+        >>> found, rows = NearestFound(), np.zeros((2, 1))
+        >>> first = found.get("piece", (rows,), lambda: nearest_rows(rows, rows))
+        >>> found.get("piece", (rows.copy(),), lambda: nearest_rows(rows, rows)) is first
+        True
+        >>> found.get("piece", (rows + 1.0,), lambda: nearest_rows(rows, rows)) is first
+        False
+        """
+        if piece in self._kept:
+            of_before, found = self._kept[piece]
+            if all(map(_same, of_before, by)):
+                return found
+            self._n_kept -= self._kept.pop(piece)[1].indices.size
+        found = find()
+        if self._n_kept + found.indices.size <= MOST_FOUND:
+            self._kept[piece] = by, found
+            self._n_kept += found.indices.size
+        return found
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (not sparse.issparse(one) and np.array_equal(one, other))
 
 
 def nearest_rows(

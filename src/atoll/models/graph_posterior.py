@@ -12,6 +12,7 @@ the functions' coefficients inside it knows the likelihood, and answers for rows
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +26,7 @@ from atoll.core.rows import COSINE, has_direction, unit_rows
 from atoll.kernels.graph_spectral import (
     EXTENSION_NEIGHBOURS,
     Extension,
+    NearestFound,
     extend,
     nearest_by_distance,
     nearest_rows,
@@ -479,13 +481,16 @@ class GraphPosterior(NamedTuple):
         before = doubted(self.coefficients.proba(features), self.doubt)
         return carried(drawn, before, shifted(before, self.intercepts))
 
-    def training_proba(self, X: Any, *, shown: float | None = None) -> Array:
+    def training_proba(
+        self, X: Any, *, shown: float | None = None, found: NearestFound | None = None
+    ) -> Array:
         """Return the class probabilities of the n training rows: of the graph's, and the others.
 
         Parameters
         ----------
         X : (n, d)
         shown : in how many seconds progress is shown; None: never
+        found : where the nearest rows of the others are kept for the next fit to the same rows
         """
         n = len(self.features)
         on_graph = proba_on_graph(self.coefficients, self.features, slice(0, n))
@@ -494,7 +499,7 @@ class GraphPosterior(NamedTuple):
         others = np.setdiff1d(np.arange(X.shape[0]), self.kept, assume_unique=True)
         for piece in in_shown_chunks(len(others), self.features.shape[1], "all rows", shown):
             some = others[piece]
-            p[some] = self.coefficients.proba(self._attach(X[some]))
+            p[some] = self.coefficients.proba(self._attach(X[some], found, piece.start))
         return shifted(doubted(p, self.doubt), self.intercepts)
 
     def proba_as_new(self, extended: Callable[[Extension], Array]) -> Array:
@@ -524,10 +529,12 @@ class GraphPosterior(NamedTuple):
         for piece in in_chunks(X.shape[0], self.features.shape[1]):
             yield self._attach(X[piece])
 
-    def _attach(self, X: Any) -> Array:
+    def _attach(self, X: Any, found: NearestFound | None = None, piece: int = 0) -> Array:
         if self.metric in ("euclidean", COSINE):
             rows = unit_rows(X) if self.metric == COSINE else X
-            nearest = nearest_rows(self.rows, rows, self.n_jobs, n_nearest=self.n_nearest)
+            find = partial(nearest_rows, self.rows, rows, self.n_jobs, n_nearest=self.n_nearest)
+            key = (piece, len(self.features), self.features.shape[1], self.n_nearest)
+            nearest = find() if found is None else found.get(key, (self.rows, self.kept), find)
             out = extend(self.features, nearest)
             if self.metric == COSINE:
                 _leave_alone(out, ~has_direction(rows))

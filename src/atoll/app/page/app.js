@@ -331,12 +331,19 @@ function showSaved() {
 }
 
 // A class called 7 has the key 7; else the first nine have digits. All have letters, the first of
-// their own that is free. Keys follow the order of the classes, so that a new class changes none.
-function keysFor(name, place, taken) {
-  if (/^[0-9a-z]$/i.test(name) && !taken.has(name.toLowerCase())) return [name.toLowerCase()];
-  const wanted = [...name.toLowerCase().normalize("NFD").replace(/[^a-z]/g, ""), ..."abcdefghijklmnopqrstuvwxyz"];
-  return [place < 9 ? String(place + 1) : undefined, wanted.find((letter) => !taken.has(letter))]
-    .filter((key) => key !== undefined && !taken.has(key));
+// their own that is free. Keys follow the order of the classes, so that a new class changes none,
+// unless it is called as a key that was another's.
+function keysOf(names) {
+  const named = names.map((name) => (/^[0-9a-z]$/i.test(name) ? name.toLowerCase() : undefined));
+  const taken = new Set(named);
+  return names.map((name, place) => {
+    if (named[place] !== undefined && named.indexOf(named[place]) === place) return [named[place]];
+    const wanted = [...name.toLowerCase().normalize("NFD").replace(/[^a-z]/g, ""), ..."abcdefghijklmnopqrstuvwxyz"];
+    const own = [place < 9 ? String(place + 1) : undefined, wanted.find((letter) => !taken.has(letter))]
+      .filter((key) => key !== undefined && !taken.has(key));
+    own.forEach((key) => taken.add(key));
+    return own;
+  });
 }
 
 function showClasses() {
@@ -349,8 +356,9 @@ function showClasses() {
     box.replaceChildren();
     $("class-names").replaceChildren();
     $("legend").replaceChildren();
+    const keysOfAll = keysOf(names);
     names.forEach((name, place) => {
-      const own = keysFor(name, place, keys);
+      const own = keysOfAll[place];
       own.forEach((key) => keys.set(key, name));
       const button = make("button", "class");
       button.type = "button";

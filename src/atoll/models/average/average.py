@@ -12,6 +12,7 @@ by what rows without labels say of it: see `corroboration`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,6 +23,7 @@ from scipy.special import gammaln
 from atoll.core import rows as rows_of
 from atoll.core.memory import in_chunks
 from atoll.core.progress import in_shown_chunks
+from atoll.kernels.graph_spectral import NearestFound
 from atoll.models.average import pooling
 from atoll.models.average.recipe import Belief
 from atoll.models.average.views import GraphView, View
@@ -95,7 +97,14 @@ class AveragePosterior(NamedTuple):
         return out / out.sum(axis=1, keepdims=True)
 
     def training_proba(
-        self, X: Any, kept: Codes, rows: Any, place: Codes, *, shown: float | None = None
+        self,
+        X: Any,
+        kept: Codes,
+        rows: Any,
+        place: Codes,
+        *,
+        shown: float | None = None,
+        found: NearestFound | None = None,
     ) -> Array:
         """Return P(y = k | x, data) of the training rows, (n, K).
 
@@ -106,6 +115,7 @@ class AveragePosterior(NamedTuple):
         rows : (r, d) rows of the graphs, scaled and without copies
         place : (g,) which of them each is
         shown : in how many seconds progress is shown; None: never
+        found : where the nearest rows of the others are kept for the next fit to the same rows
         """
         n, n_rows = X.shape[0], rows.shape[0]
         own = np.empty((n_rows, len(self.shares)))
@@ -116,9 +126,20 @@ class AveragePosterior(NamedTuple):
         others = np.setdiff1d(np.arange(n), kept, assume_unique=True)
         for piece in in_shown_chunks(len(others), WIDTH + rows_of.width(X), "all rows", shown):
             some = others[piece]
-            found = self._average(self._scaled(X[some]))
-            out[some] = found / found.sum(axis=1, keepdims=True)
+            Z = self._scaled(X[some])
+            by = kept, self.shift, self.scale
+            given = None
+            if found is not None:
+                again = partial(GraphView.features_again, X=Z, found=found, by=by)
+                given = {i: again(view, piece=(i, piece.start)) for i, view in self._graphs()}
+            told = self._average(Z, given=given)
+            out[some] = told / told.sum(axis=1, keepdims=True)
         return out
+
+    def _graphs(self) -> list[tuple[int, GraphView]]:
+        """Return the views that are graphs on which an assumption rests, with their places."""
+        used = {part.view for part in self.components}
+        return [(i, v) for i, v in enumerate(self.views) if i in used and isinstance(v, GraphView)]
 
     def proba_as_new(self, rows: Any) -> Array:
         """Return P(y = k | x, data) of the graphs' rows as if they were new ones, (r, K).
@@ -129,11 +150,7 @@ class AveragePosterior(NamedTuple):
         ----------
         rows : (r, d) of the graphs, scaled and without copies
         """
-        as_new = {
-            i: view.features_as_new()
-            for i, view in enumerate(self.views)
-            if isinstance(view, GraphView) and any(part.view == i for part in self.components)
-        }
+        as_new = {i: view.features_as_new() for i, view in self._graphs()}
         out = np.empty((rows.shape[0], len(self.shares)))
         for piece in in_chunks(rows.shape[0], WIDTH + rows_of.width(rows)):
             given = {i: features[piece] for i, features in as_new.items()}

@@ -7,6 +7,7 @@ about one, and hold a constant.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from scipy.spatial.distance import cdist, pdist, squareform
 
 from atoll.core.memory import in_chunks
 from atoll.core.rows import COSINE, products, row_squares, squared_distances, unit_rows
-from atoll.kernels.graph_spectral import extend, nearest_rows
+from atoll.kernels.graph_spectral import Extension, NearestFound, extend, nearest_rows
 from atoll.models.average import spans
 from atoll.models.average.spans import SpanPrincipal, SpanView
 
@@ -116,9 +117,29 @@ class GraphView(NamedTuple):
 
     def features(self, X: Any) -> Array:
         """Return the features of rows; (m, d) -> (m, p)."""
+        return extend(self.values, self._nearest(X))
+
+    def features_again(
+        self, X: Any, found: NearestFound, piece: Hashable, by: tuple[Any, ...]
+    ) -> Array:
+        """Return the features of rows whose nearest an earlier fit may have found.
+
+        Parameters
+        ----------
+        X : (m, d)
+        found : where the nearest rows are kept
+        piece : which rows these are
+        by : arrays by which they were chosen and scaled
+        """
+        if self.span is not None:
+            return self.features(X)
+        by = (*by, self.rows, self.centre, self.directions)
+        key = (piece, self.n_nearest, self.unit)
+        return extend(self.values, found.get(key, by, lambda: self._nearest(X)))
+
+    def _nearest(self, X: Any) -> Extension:
         X = Place(self.centre, self.directions, self.span, self.unit)(X)
-        nearest = nearest_rows(self.rows, X, self.n_jobs, n_nearest=self.n_nearest)
-        return extend(self.values, nearest)
+        return nearest_rows(self.rows, X, self.n_jobs, n_nearest=self.n_nearest)
 
     def features_as_new(self) -> Array:
         """Return the features of the graph's rows as if they were new: of their nearest others."""
