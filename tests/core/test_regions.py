@@ -772,3 +772,22 @@ def test_rough_gradients_of_labels_that_may_be_wrong_have_five_decimals(wrong, s
     rough = Margins(log_weight, 0.0, is_rough=True).gradients(mean, sd)
     for field in ("log_probability", "mean", "curvature"):
         np.testing.assert_allclose(getattr(rough, field), getattr(exact, field), atol=2e-5)
+
+
+@pytest.mark.parametrize("spread", [3.0, 12.0])
+def test_small_regions_beside_a_large_one_are_quick_and_right_to_nine_digits(spread, monkeypatch):
+    rng = np.random.default_rng(0)
+    mean, sd = spread * rng.standard_normal((200, 6)), 1.0 + rng.random(200)
+    apart = np.sort(mean, axis=1)
+    sure = apart[:, -1] - apart[:, -2] > 3.0 * sd
+    mean, sd = mean[sure], sd[sure]
+    regions = null_category.margin_regions(
+        np.zeros(len(mean), int), np.zeros(len(mean), bool), 6, 1.2
+    )
+    with monkeypatch.context() as m:
+        m.setattr(Margins, "_in_sums", lambda *given: None)
+        exact = regions.gradients(mean, sd)
+    monkeypatch.setattr("atoll.core.gaussian.product_peak", None)
+    quick = regions.gradients(mean, sd)
+    for field in ("log_probability", "mean", "curvature", "log_weight"):
+        np.testing.assert_allclose(getattr(quick, field), getattr(exact, field), atol=1e-9)

@@ -89,3 +89,13 @@ def test_base_densities_are_compared_by_logs_of_what_fits_predict():
     name, _, scores = bases.choose_by_labels(Steady(), X, labels)
     assert name in bases.BY_LABELS
     np.testing.assert_allclose(scores, 0.5 * np.log(0.25) + 0.5 * np.log(0.75))
+
+
+def test_a_class_without_a_label_is_left_out_of_the_comparison():
+    class OfClassesSeen(Steady):
+        def predict_proba(self, X):
+            return np.tile([0.25, 0.75], (len(X), 1))  # of the second and the fourth class
+
+    labels = parse_labels(["b", "d", "b", "d", None], classes=["a", "b", "c", "d"])
+    _, _, scores = bases.choose_by_labels(OfClassesSeen(), np.zeros((5, 1)), labels)
+    np.testing.assert_allclose(scores, 0.5 * np.log(0.25) + 0.5 * np.log(0.75))

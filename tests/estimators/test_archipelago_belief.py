@@ -132,3 +132,10 @@ def test_the_verdict_warns_where_most_of_the_word_is_doubted(belief, warns):
     assert len(fit.remarks) == warns
     assert fit.transduction is None
     np.testing.assert_allclose(fit.posterior.doubt, (1 - belief) * held.shares)
+
+
+@pytest.mark.parametrize("inference", ["mcmc", "vi"])
+def test_one_fold_is_refused_since_it_would_leave_no_label_to_learn_from(inference):
+    X, y = np.arange(8.0).reshape(4, 2), [0, 0, 1, 1]
+    with pytest.raises(ValueError, match="n_folds must be 0, for none, or at least 2, got 1"):
+        ArchipelagoClassifier(n_folds=1, inference=inference).fit(X, y)

@@ -138,7 +138,17 @@ def test_unlabelled_rows_that_no_start_can_split_as_the_labels_do_are_left_out()
     model = fit_quietly(NullCategoryClassifier(inference="adf", n_active=40), X, y)
     assert not model.diagnostics_["unlabelled_used"]
     assert "left out" in model.diagnostics_["verdict"]
+    assert model.diagnostics_["held_out"]["n_labels"] == 12  # the labelled rows judge themselves
+    assert "No label was hidden" not in model.diagnostics_["verdict"]
     assert np.mean(model.transduction_[:200] == 0) > 0.95
+
+
+@pytest.mark.parametrize("inference", ["ep", "adf"])
+def test_with_unlabelled_rows_the_verdict_says_that_no_label_tested_the_fit(inference):
+    X, _, y = crescents(30)
+    model = NullCategoryClassifier(inference=inference).fit(X, y)
+    assert model.diagnostics_["unlabelled_used"]
+    assert "No label was hidden from the fit to test" in model.diagnostics_["verdict"]
 
 
 def test_the_ivm_keeps_to_its_active_set_and_to_labelled_rows():
@@ -184,7 +194,15 @@ def test_bad_parameters_are_named(model, options, words):
 
 
 @pytest.mark.parametrize(
-    "options", [{"n_active": 10}, {"bias": 1.0}, {"noise_variance": 0.1}, {"variance_rate": 1.0}]
+    "options",
+    [
+        {"n_active": 10},
+        {"n_rounds": 3},
+        {"bias": 1.0},
+        {"noise_variance": 0.1},
+        {"variance_rate": 1.0},
+        {"negative": "allow"},
+    ],
 )
 def test_what_is_of_moment_matching_is_refused_elsewhere(options):
     X, _, y = crescents(20)

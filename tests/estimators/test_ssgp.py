@@ -359,3 +359,12 @@ def test_cross_validation_counts_what_a_hidden_label_gets_wrong():
     two = laplacian.cross_validate(np.eye(2), np.array([0, 1]), np.arange(2), 1.0,
                                    laplacian.svc_machine)  # fmt: skip
     assert two == 1.0
+
+
+@pytest.mark.parametrize("given", [{"ratio": 3.0}, {"ambient_weight": 2.0}])
+def test_a_parameter_that_is_searched_is_not_taken_as_given(given):
+    X = np.arange(12.0)[:, None]
+    y = [0, 1] + [None] * 10
+    with pytest.raises(ValueError, match=r"is searched with selection='grid'.*selection=None"):
+        SSGPClassifier(selection="grid", **given).fit(X, y)
+    SSGPClassifier(selection=None, **given).fit(X, y)

@@ -519,3 +519,8 @@ def test_at_given_parameters_it_is_the_ascent_there():
     assert np.all(np.diff(found.log_evidences) >= 0)
     np.testing.assert_allclose(found.weights, best.weights, atol=1e-4)
     np.testing.assert_allclose(found.auxiliary_variance, best.auxiliary_variance, atol=1e-4)
+    soon = vb.at(
+        C, family, best.log_parameters, best.region_parameters, np.zeros(20), tolerance=1e-2
+    )
+    assert len(soon.log_evidences) < len(found.log_evidences)
+    assert np.all(np.diff(soon.log_evidences)[:-1] >= 1e-2)

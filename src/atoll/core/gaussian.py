@@ -226,8 +226,8 @@ def expected_product_of_ndtr_slopes(
     Parameters
     ----------
     rough : whether five digits are enough, at three fifths of the cost; else there are nine
-    in_sums : (n,) rows whose mass is added to that of larger ones, so that five decimals are enough
-        for a small mass and its slopes; None: no row's is
+    in_sums : (n,) rows whose mass is added to that of larger ones, so that for a small mass and its
+        slopes fifteen decimals are enough, or five if rough; None: no row's is
 
     Examples
     --------
@@ -245,7 +245,7 @@ def expected_product_of_ndtr_slopes(
     smallest = SMALL_FOR_ROUGH_SLOPES if rough and by_nodes else SMALL_FOR_SLOPES
     small = mass < min(smallest, small_mass(t.shape[1]))
     if in_sums is not None:
-        gone = in_sums & (mass < NOTHING_IN_SUMS)
+        gone = in_sums & (mass < (NOTHING_IN_SUMS if rough else np.finfo(float).tiny))
         value[gone], first[gone], second[gone] = -np.inf, 0.0, 0.0
         small &= ~in_sums
     if np.any(small):

@@ -35,6 +35,7 @@ from atoll.core.gaussian import (
 )
 
 Array = NDArray[np.float64]
+LARGE_ENOUGH = log(1e3)  # times a region's least mass: beside it fifteen decimals are twelve digits
 RowUpdate = Callable[[int, "float | list[float]", "float | list[float]", float, list[float]],
                      "float | list[float]"]  # fmt: skip
 
@@ -417,7 +418,7 @@ class Margins(NamedTuple):
         n, K = self.log_weight.shape
         rows, winners, losers = self._candidates()
         t = self._offsets(mean, sd, rows, winners, losers)
-        in_sums = self._in_sums(rows, winners) if self.is_rough else None
+        in_sums = self._in_sums(rows, winners, t)
         slopes = expected_product_of_ndtr_slopes(t, rough=self.is_rough, in_sums=in_sums)
         weighted = np.full((n, K), -np.inf)
         weighted[rows, winners] = self.log_weight[rows, winners] + slopes.value
@@ -439,16 +440,24 @@ class Margins(NamedTuple):
         return RegionGradients(log_probability, by_mean, curvature, share, (by_margin,))
 
     def _in_sums(
-        self, rows: NDArray[np.intp], winners: NDArray[np.intp]
+        self, rows: NDArray[np.intp], winners: NDArray[np.intp], t: Array
     ) -> NDArray[np.bool_] | None:
         """Return the regions whose mass does not matter if it is small, (e,); None if all matter.
 
-        A row that may be of any class has at least one region of large mass. A region of less
-        weight than another matters little unless it is that one.
+        They are those beside a region of the same row whose mass is not small. Roughly: a row that
+        may be of any class has at least one of large mass, and a region of less weight than another
+        matters little unless it is that one.
         """
-        if not (np.isfinite(self.log_weight).all() and self.margin == 0.0):
+        if len(rows) == len(self.log_weight):
             return None
-        return np.asarray(self.log_weight[rows, winners] < self.log_weight.max(axis=1)[rows])
+        weight = self.log_weight[rows, winners]
+        if self.is_rough:
+            if not (np.isfinite(self.log_weight).all() and self.margin == 0.0):
+                return None
+            return np.asarray(weight < self.log_weight.max(axis=1)[rows])
+        least = np.full(len(self.log_weight), -inf)  # of the largest: Φ(u + t_i) all grow with u
+        np.maximum.at(least, rows, weight + log_ndtr(np.sqrt(0.5) * t).sum(axis=1))
+        return np.asarray(weight < least[rows] + LARGE_ENOUGH)
 
     def _candidates(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
         """Return the row and class of each region with weight, (e,), and the others, (e, K−1)."""

@@ -38,13 +38,14 @@ def choose_by_labels(model: Any, X: Any, labels: PartialLabels) -> tuple[str, st
     if not groups:
         return "auto", "no class has two labels, of which one could be left out", np.zeros(4)
     y = np.where(labels.is_labelled, labels.codes, -1)
+    place = np.cumsum(labels.counts > 0) - 1  # of each class among those that have a label
     scores = np.zeros(len(BY_LABELS))
     for b, name in enumerate(BY_LABELS):
         found = []
         for group in groups:
             shown = y.copy()
             shown[group] = -1
-            found.append(_log_proba(model, name, X, shown)[group, y[group]])
+            found.append(_log_proba(model, name, X, shown)[group, place[y[group]]])
         scores[b] = np.maximum(np.concatenate(found), np.log(LEAST_PROBABILITY)).mean()
     best = int(np.argmax(scores))
     told = ", ".join(f"{name} {score:.2f}" for name, score in zip(BY_LABELS, scores))
@@ -67,7 +68,7 @@ def _groups(model: Any, labels: PartialLabels) -> list[NDArray[np.intp]]:
 
 
 def _log_proba(model: Any, base_density: str, X: Any, shown: NDArray[np.intp]) -> Array:
-    """Return log class probabilities of all rows under one base density, (n, K)."""
+    """Return log-probabilities of the classes with a label under one base density, (n, K)."""
     fresh = clone(model).set_params(
         base_density=base_density, classes=None, extra_classes=0, unlabelled=-1, checkpoint=None,
         n_folds=0,

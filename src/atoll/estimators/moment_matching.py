@@ -116,16 +116,19 @@ def fit_by_matching(
             "log_evidence_": found.log_evidence,
         },
     )
-    if not labels.is_labelled.all():  # the null category: rows without labels have sites as well
-        return fit
+    if result.believed and not labels.is_labelled.all():
+        return fit  # the null category: rows without labels, which others' labels move, have sites
     return with_doubt(fit, foretold(result, posterior, X, labels))
 
 
 def foretold(
     result: IVMResult, posterior: SitesPosterior, X: Array, labels: PartialLabels
 ) -> HeldOut | None:
-    """Return how labels, of which every row has one, are foretold by all others."""
-    return weigh_left_out(informative_vector.left_out(result, posterior, X), labels.codes)
+    """Return how labels are foretold by all others; no row without one may have a site."""
+    seen = labels.is_labelled
+    return weigh_left_out(
+        informative_vector.left_out(result, posterior, X)[seen], labels.codes[seen]
+    )
 
 
 def active_memory(estimator: Any, n_rows: int) -> Need:

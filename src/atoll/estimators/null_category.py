@@ -47,6 +47,10 @@ UNTESTED = (
     "probabilities are halfway to those of the labelled rows alone. A second label of each class "
     "would tell."
 )
+NOT_HIDDEN = (
+    "No label was hidden from the fit to test whether the null category holds here, and class "
+    'probabilities are its own; inference="vb" tests it.'
+)
 
 
 class NullCategoryClassifier(Classifier):
@@ -75,13 +79,14 @@ class NullCategoryClassifier(Classifier):
         kernel serves all classes.
     inference : "auto", "mcmc", "vb", "ep" or "adf", default="auto"
         "mcmc" is Gibbs sampling. "vb", variational Bayes, takes a second where sampling takes
-        minutes, with θ at its best value and a narrower posterior; unlabelled rows are left out
-        where they do not fall to the classes as the labels do, or where labels hidden from the fit
-        are not predicted; and as far as these are still not predicted, class probabilities are
-        drawn towards the classes' shares. `diagnostics_` say so. "auto" samples up to 300 rows and
-        takes variational Bayes beyond. "ep", expectation propagation, and "adf", one pass of
-        assumed-density filtering, match moments as the paper does, and set each of three or more
-        classes against the rest.
+        minutes (with eight classes or more it may take minutes, too), with θ at its best value and
+        a narrower posterior; unlabelled rows are left out where they do not fall to the classes as
+        the labels do, or where labels hidden from the fit are not predicted; and as far as these
+        are still not predicted, class probabilities are drawn towards the classes' shares.
+        `diagnostics_` say so. "auto" samples up to 300 rows and takes variational Bayes beyond.
+        "ep", expectation propagation, and "adf", one pass of assumed-density filtering, match
+        moments as the paper does, and set each of three or more classes against the rest; with
+        unlabelled rows they hide no label to test themselves.
     n_active : int or None, default=None
         Of "ep" and "adf": number of rows to use, the most telling ones (the informative vector
         machine), in O(n n_active²) time. None: all rows.
@@ -253,8 +258,9 @@ class NullCategoryClassifier(Classifier):
         self._check_missing_rates(labels)
         if self.inference in BY_MATCHING:
             return
-        for name, default in (("n_active", None), ("bias", 0.0), ("noise_variance", 1.0),
-                              ("variance_rate", None)):  # fmt: skip
+        for name, default in (("n_active", None), ("n_rounds", 15), ("bias", 0.0),
+                              ("noise_variance", 1.0), ("variance_rate", None),
+                              ("negative", "zero")):  # fmt: skip
             if getattr(self, name) != default:
                 raise ValueError(
                     f"{name} is of moment matching: with inference={self.inference!r} it must be "
@@ -368,6 +374,9 @@ class NullCategoryClassifier(Classifier):
             self.bias == "learn",
         )
         fit = fit_by_matching(self, plan_of(self, prior), X, labels, prior, noise, self.bias)
+        if fit.diagnostics["unlabelled_used"] and not labels.is_labelled.all():
+            said = f"{fit.diagnostics['verdict']}\n{NOT_HIDDEN}"
+            fit = fit._replace(diagnostics={**fit.diagnostics, "verdict": said})
         widths, log_rates, _ = fit.posterior.likelihood
         rates = np.exp(log_rates if len(widths) > 1 else log_rates[0])
         return fit._replace(

@@ -210,6 +210,12 @@ class SSGPClassifier(Classifier):
             raise ValueError(
                 f'inference="ep" takes two classes, and y has {n_classes}; use "mcmc" or "auto".'
             )
+        for name, default in (("ratio", 100.0), ("ambient_weight", 1.0)):
+            if self.selection is not None and getattr(self, name) != default:
+                raise ValueError(
+                    f"{name} is searched with selection={self.selection!r} and must be {default} "
+                    f"there, got {getattr(self, name)!r}; use selection=None to give it."
+                )
 
     def _memory(self, X: Array, labels: PartialLabels) -> Need:
         return dense_need(self, len(X), labels.n_labelled * (len(labels.classes) - 1))

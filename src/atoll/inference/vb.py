@@ -173,13 +173,16 @@ def at(
     log_parameters: Array,
     region_parameters: Array,
     start: Array,
+    *,
+    tolerance: float = 1e-8,
 ) -> Approximation:
-    """Maximise the bound over q alone, at given θ and φ.
+    """Maximise the bound over q alone, at given θ and φ; parameters as those of `ascend`.
 
     `log_evidences` of the result are the bounds after each iteration of q, without the prior of θ
     and φ.
     """
-    q, _, weights, jitter = _best_factors(gram_matrix, family.at(region_parameters).regions, start)
+    regions = family.at(region_parameters).regions
+    q, _, weights, jitter = _best_factors(gram_matrix, regions, start, tolerance)
     return Approximation(
         weights,
         log_parameters,
@@ -192,10 +195,10 @@ def at(
 
 
 def _best_factors(
-    gram_matrix: Array, regions: Regions, start: Array
+    gram_matrix: Array, regions: Regions, start: Array, tolerance: float = 1e-8
 ) -> tuple[Ascent, Array, Array, float]:
     """Return the best q(z) for a kernel matrix C, V^{-1}, the weights V^{-1} z̄ and the jitter."""
     factor, jitter = jittered_cholesky(gram_matrix + np.eye(len(gram_matrix)))
     Q = cholesky_inverse(factor)
-    q = ascend(Q, cholesky_log_det(factor), regions, start)
+    q = ascend(Q, cholesky_log_det(factor), regions, start, tolerance=tolerance)
     return q, Q, Q @ q.mean, jitter

@@ -406,7 +406,7 @@ def posterior(
 
 
 def left_out(result: IVMResult, posterior: SitesPosterior, inputs: Array) -> Array:
-    """Return log class probabilities of labelled rows, each without its own label; (l, K).
+    """Return log class probabilities of rows, each without its own label; (n, K).
 
     An active row loses its site; any other row has none.
     """

@@ -47,6 +47,9 @@ N_START_SWEEPS = 50
 NOTHING_KNOWN = 1e10  # variance of z given f where a row is to say nothing
 OF_STATES = ("log_parameters", "weights", "region_parameters", "auxiliary_variance",
              "noise_variance")  # fmt: skip
+# Gains of the bound at which an ascent ends. Masses of four classes or more are sums over nodes: an
+# iteration is dear then, and gains may be below the second for hundreds of them.
+LEAST_GAIN, LEAST_GAIN_OF_SEVERAL = 1e-8, 1e-4
 CLOSE_ENOUGH = 0.01  # moments, in deviations, for the evidence to choose θ and φ by
 
 
@@ -178,7 +181,7 @@ def variational(
 
     def carried_on(chosen: Approximation, C: Array) -> Approximation:
         theta, phi = chosen.log_parameters, chosen.region_parameters
-        found = vb.at(C, regions, theta, phi, C @ chosen.weights)
+        found = vb.at(C, regions, theta, phi, C @ chosen.weights, tolerance=_least_gain(labels))
         return found._replace(converged=chosen.converged)
 
     def believed(found: Approximation) -> bool:
@@ -195,7 +198,9 @@ def variational(
         if begin is not None:  # worth a search only where it is believed before
             C = gram_at(begin)
             first = _labelled_start(C, family_of, seen, begin, regions.mean)
-            if not believed(vb.at(C, regions, begin, regions.mean, first)):
+            if not believed(
+                vb.at(C, regions, begin, regions.mean, first, tolerance=_least_gain(labels))
+            ):
                 continue
         chosen = approximate(
             ep.maximise,
@@ -277,6 +282,10 @@ def _starts(prior: KernelPrior) -> Iterator[Array | None]:
             yield prior.mean + np.log(longer) * of_length
 
 
+def _least_gain(labels: PartialLabels) -> float:
+    return LEAST_GAIN if len(labels.classes) <= 3 else LEAST_GAIN_OF_SEVERAL
+
+
 def _labelled_start(
     C: Array, family_of: FamilyOf, seen: NDArray[np.bool_], theta: Array, phi: Array
 ) -> Array:
@@ -317,7 +326,8 @@ def _hidden_labels(
         entered = every if with_others else np.flatnonzero(left)
         start = _labelled_start(C, family_of, left, theta, phi)[entered]
         family = family_of(entered, left[entered])
-        hidden = vb.at(C[np.ix_(entered, entered)], family, theta, phi, start)
+        C_entered = C[np.ix_(entered, entered)]
+        hidden = vb.at(C_entered, family, theta, phi, start, tolerance=_least_gain(labels))
         posterior = approximate_posterior(hidden, inputs[entered], prior, likelihood)
         log_proba.append(posterior.log_proba(inputs[fold]))
     shares = class_shares.given(np.bincount(codes[seen], minlength=len(labels.classes)))
