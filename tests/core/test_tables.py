@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from atoll.core.table_forms import form_of
 from atoll.core.table_refusals import column_hint
 from atoll.core.tables import (
     Form,
     TableWriter,
     column_as_written,
-    form_of,
     read_cells,
     read_table,
     table_chunks,

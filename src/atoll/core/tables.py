@@ -13,15 +13,15 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
 from atoll.core.near_names import no_file
 from atoll.core.number_texts import pandas_reads_every_digit, without_decimals
 from atoll.core.overwriting import TABLE, check_output
+from atoll.core.table_forms import form_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,19 +36,6 @@ _PACKAGES = {"csv": ("pandas",), "tsv": ("pandas",), "parquet": ("pandas", "pyar
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 _SAMPLE = 2**16  # bytes at the start of a file from which its form is found
 _ALL = 2**31 - 1  # rows: as many as pandas reads at a time
-_WITH_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
-_THOUSANDS = {  # by their decimal mark; both marks in one number leave no doubt
-    ",": re.compile(r"\s*[+-]?\d{1,3}(\.\d{3})+,\d+\s*"),
-    ".": re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+\.\d+\s*"),
-}
-_DIGITS = {mark: re.compile(rf"\s*\d+([{mark}]\d+)+\s*") for mark in ".,"}
-_GROUPS = {mark: re.compile(rf"\s*\d{{1,3}}([{mark}]\d{{3}})+\s*") for mark in ".,"}
-_BY_THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(,\d{3})+\s*")
-_WHOLE_OR_COMMAS = re.compile(r"\s*[+-]?\d+(,\d+)*\s*")
-_HUNDREDS = re.compile(r"\s*[+-]?\d{1,3}\s*")
-_NAMED_SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)  # as Excel has it
-_WITH_POINT = re.compile(r"\s*[+-]?\d*\.\d+\s*")
-
 
 N_CELLS = "\0cells"
 """Name of a column with the number of cells of rows that have more than the header; else blank."""
@@ -79,21 +66,6 @@ _FORMATS = {  # by the first bytes of a file
     b"atoll model, ": "is a model of atoll, not a table",
 }
 _MARK = 16  # bytes by which a format is told
-
-
-class Form(NamedTuple):
-    """How a text file writes a table.
-
-    separator : between cells
-    decimal : the mark in numbers, "." or ","
-    thousands : the mark between thousands, "." or ","; None where there is none
-    n_above : lines above the header, one where Excel's `sep=;` names the separator
-    """
-
-    separator: str
-    decimal: str
-    thousands: str | None = None
-    n_above: int = 0
 
 
 def source_of(path: str | os.PathLike[str]) -> Path | bytes:
@@ -303,7 +275,7 @@ class TableWriter:
             self._write_parquet(frame)
             return
         is_first = self._file is None
-        settings: Any = {"index": False, "header": is_first, "sep": _SEPARATORS[self.kind]}
+        settings: Any = {"index": False, "header": is_first, "sep": self.separator}
         if _is_standard_output(self.path):
             self._file = sys.stdout
             _to_standard_output(frame.to_csv(**settings))
@@ -312,11 +284,7 @@ class TableWriter:
             opened: Any = gzip.open if _is_compressed(self.path) else open
             file = opened(self._temporary, "wt", encoding="utf-8", newline="")
             self._file = self._ending.enter_context(file)
-<<<<<<< HEAD
         frame.to_csv(self._file, **settings)
-=======
-        frame.to_csv(self._file, index=False, header=is_first, sep=self.separator)
->>>>>>> part-b
 
     def _write_parquet(self, frame: pd.DataFrame) -> None:
         pyarrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
@@ -336,7 +304,6 @@ class TableWriter:
             ) from None
 
 
-<<<<<<< HEAD
 def _to_standard_output(text: str) -> None:
     """Write text as to a file: in UTF-8, whatever the terminal's encoding, its line ends as is."""
     sys.stdout.flush()
@@ -346,12 +313,9 @@ def _to_standard_output(text: str) -> None:
         sys.stdout.write(text)
 
 
-def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
-=======
 def write_table(
     frame: pd.DataFrame, path: str | os.PathLike[str], separator: str | None = None
 ) -> None:
->>>>>>> part-b
     """Write a table, whole or not at all, in the format of the path's suffix.
 
     To standard output (`-`) it is written as CSV, which has the given separator, or a comma.
@@ -634,74 +598,6 @@ def _sample(source: Path | bytes) -> str:
             some = file.read(_SAMPLE)
     text = some.decode("utf-8-sig", errors="replace")
     return text.rpartition("\n")[0] if len(some) == _SAMPLE else text
-
-
-def form_of(text: str) -> Form:
-    r"""Return how the beginning of a table is written.
-
-    The separator is the mark that gives the header the most cells, and a comma if none does. The
-    decimal mark is a comma where some numbers have one and none has a point, unless commas stand
-    between thousands, or where numbers such as 2.031,8 have a point between thousands. A first
-    line `sep=;` names the separator.
-
-    Examples
-    --------
-    >>> form_of("x;y\n1,5;a\n")
-    Form(separator=';', decimal=',', thousands=None, n_above=0)
-    >>> form_of("x;y\n2.031,5;a\n")
-    Form(separator=';', decimal=',', thousands='.', n_above=0)
-    """
-    lines = text.splitlines()[:200]
-    if not lines:
-        return Form(",", ".")
-    named = _NAMED_SEPARATOR.fullmatch(lines[0])
-    if named is not None:
-        found = _form_of_lines(lines[1:], named[1])
-        return found._replace(n_above=1)
-    return _form_of_lines(lines)
-
-
-def _form_of_lines(lines: list[str], separator: str | None = None) -> Form:
-    """Return how a header and rows are written; `separator` if that is known."""
-    cells = {mark: next(csv.reader(lines, delimiter=mark), []) for mark in ",;\t|"}
-    separator = separator or max(cells, key=lambda mark: len(cells[mark]))
-    rows = list(csv.reader(lines[1:], delimiter=separator))
-    found = [cell for row in rows for cell in row]
-    for decimal, pattern in _THOUSANDS.items():
-        mark = "," if decimal == "." else "."
-        # Dates and versions have the mark elsewhere, and would be read as numbers.
-        others = [c for c in found if _DIGITS[mark].fullmatch(c) and not _GROUPS[mark].fullmatch(c)]
-        is_used = any(pattern.fullmatch(cell) for cell in found)
-        if decimal != separator and is_used and not others:
-            return Form(separator, decimal, mark)
-    both = (_WITH_COMMA, _THOUSANDS[","])
-    with_comma = separator != "," and any(p.fullmatch(cell) for cell in found for p in both)
-    with_point = any(_WITH_POINT.fullmatch(cell) for cell in found)
-    is_decimal = with_comma and not with_point and not _are_thousands(rows)
-    return Form(separator, "," if is_decimal else ".")
-
-
-def _are_thousands(rows: list[list[str]]) -> bool:
-    """Return whether the commas in numbers stand between thousands, and not before decimals.
-
-    All of them are followed by three digits, and beside such numbers stand whole ones below a
-    thousand alone: of numbers with decimals some would have fewer than three.
-
-    Examples
-    --------
-    >>> _are_thousands([["12,345"], ["999"]]), _are_thousands([["1,234"], ["12,5"], ["9"]])
-    (True, False)
-    """
-    are_beside = False
-    for cells in zip_longest(*rows, fillvalue=""):
-        numbers = [cell for cell in cells if _WHOLE_OR_COMMAS.fullmatch(cell)]
-        commas = [cell for cell in numbers if "," in cell]
-        if not all(map(_BY_THOUSANDS.fullmatch, commas)):
-            return False
-        others = [cell for cell in numbers if "," not in cell]
-        small = bool(others) and all(map(_HUNDREDS.fullmatch, others))
-        are_beside |= bool(commas) and small
-    return are_beside
 
 
 def _read_parquet(source: Path) -> pd.DataFrame:
