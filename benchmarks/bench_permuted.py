@@ -49,6 +49,8 @@ MODELS = {
     "archipelago, chains": lambda seed: ArchipelagoClassifier(inference="mcmc", random_state=seed),
     "archipelago, engine": lambda seed: ArchipelagoClassifier(inference="vi", random_state=seed),
     "null category, variational Bayes": lambda _: NullCategoryClassifier(inference="vb"),
+    "null category, expectation propagation": lambda _: NullCategoryClassifier(inference="ep"),
+    "null category, filtering": lambda _: NullCategoryClassifier(inference="adf"),
     "probit, variational Bayes": lambda _: ProbitGPClassifier(inference="vb"),
     "probit, expectation propagation": lambda _: ProbitGPClassifier(inference="ep"),
     "informative vectors": lambda _: InformativeVectorClassifier(),

@@ -144,11 +144,30 @@ def test_unlabelled_rows_that_no_start_can_split_as_the_labels_do_are_left_out()
 
 
 @pytest.mark.parametrize("inference", ["ep", "adf"])
-def test_with_unlabelled_rows_the_verdict_says_that_no_label_tested_the_fit(inference):
+def test_with_unlabelled_rows_the_verdict_says_how_hidden_labels_were_foretold(inference):
     X, _, y = crescents(30)
-    model = NullCategoryClassifier(inference=inference).fit(X, y)
-    assert model.diagnostics_["unlabelled_used"]
-    assert "No label was hidden from the fit to test" in model.diagnostics_["verdict"]
+    tested = NullCategoryClassifier(inference=inference).fit(X, y)
+    assert tested.diagnostics_["unlabelled_used"]
+    assert tested.diagnostics_["held_out"]["n_labels"] == 8
+    untested = NullCategoryClassifier(inference=inference, n_folds=0).fit(X, y)
+    assert "No label was hidden from the fit to test" in untested.diagnostics_["verdict"]
+    own, doubt = untested.predict_proba(X), tested.posterior_.doubt
+    np.testing.assert_allclose(tested.predict_proba(X), (1 - doubt.sum()) * own + doubt)
+
+
+def test_one_label_per_class_cannot_test_the_fit_which_is_then_not_believed_in_full():
+    X, _, y = crescents(30, per_class=1)
+    model = NullCategoryClassifier(inference="ep").fit(X, y)
+    assert "its word counts 73%, the shares the rest" in model.diagnostics_["verdict"]
+    assert model.predict_proba(X).max() < 0.87
+
+
+def test_labels_that_say_nothing_of_the_rows_are_not_believed():
+    X, truth, _ = crescents(60)
+    y = hide_labels(np.random.default_rng(3).permutation(truth), per_class=8, random_state=3)
+    model = fit_quietly(NullCategoryClassifier(inference="ep"), X, y)
+    assert model.diagnostics_["held_out"]["belief"] < 0.6
+    assert "Labels do not bear out what it assumes" in model.diagnostics_["verdict"]
 
 
 def test_the_ivm_keeps_to_its_active_set_and_to_labelled_rows():
@@ -198,6 +217,7 @@ def test_bad_parameters_are_named(model, options, words):
     [
         {"n_active": 10},
         {"n_rounds": 3},
+        {"n_folds": 3},
         {"bias": 1.0},
         {"noise_variance": 0.1},
         {"variance_rate": 1.0},
@@ -208,6 +228,12 @@ def test_what_is_of_moment_matching_is_refused_elsewhere(options):
     X, _, y = crescents(20)
     with pytest.raises(ValueError, match="is of moment matching"):
         NullCategoryClassifier(inference="vb", **options).fit(X, y)
+
+
+def test_labels_are_hidden_in_two_folds_or_more():
+    X, _, y = crescents(20)
+    with pytest.raises(ValueError, match="n_folds must be 0, for none, or at least 2, got 1"):
+        NullCategoryClassifier(inference="ep", n_folds=1).fit(X, y)
 
 
 def test_a_transductive_prediction_needs_sites():

@@ -107,3 +107,19 @@ def test_only_labels_of_a_class_are_not_weighed():
     assert found.error == 0.0
     np.testing.assert_array_equal(found.shares, class_shares.given(np.array([2, 2, 1])))
     assert belief.weigh_left_out(log_proba[:3], np.array([0, 0, 1])) is None
+
+
+@pytest.mark.parametrize("refine", ["ep", "adf"])
+def test_what_is_said_of_hidden_labels_is_near_the_exact_answer(refine):
+    """Without a null region, rows without a label say nothing, and a hidden row is one of them."""
+    X = np.random.default_rng(2).normal(size=(8, 1))
+    labels = PartialLabels(np.array([0, 1, 0, 1, 0, 0, 1, 0]), np.arange(8) < 5, np.array([0, 1]))
+    prior, plan, noise = kernel_prior("isotropic", X), Plan(refine), NoiseModel()
+    families = [iv.family(labels.codes, labels.is_labelled, noise, 0.0)]
+    result = iv.fit(X, families, prior, plan)
+    said = iv.hidden_labels(result, X, labels, prior, noise, [0.0], plan, 5)
+    C = gram_function(prior, X[:5])(result.log_parameters)
+    exact = exactly_left_out(C, labels.codes[:5], 2)
+    assert said.n_labels == 5
+    of_labels = -np.log(exact[np.arange(5), labels.codes[:5]]).mean()
+    assert said.log_loss == pytest.approx(of_labels, abs=0.02)

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from atoll.core.labels import PartialLabels
 from atoll.estimators import moment_matching
 from atoll.estimators.belief import with_doubt
-from atoll.estimators.moment_matching import active_memory, foretold, match_moments, plan_of
+from atoll.estimators.moment_matching import active_memory, match_moments, plan_of
 from atoll.estimators.parameters import COMMON, KERNEL, inference
 from atoll.estimators.progress import Progress
 from atoll.estimators.searches import search_of_active_sets
@@ -133,7 +133,7 @@ class InformativeVectorClassifier(Classifier):
         prior, labelled = kernel_prior(self.kernel, X), np.flatnonzero(labels.is_labelled)
         rows, of_rows = X[labelled], labels.of(labelled)
         with Progress(self.verbose, "Informative vectors", "rounds", value="log evidence") as bar:
-            result, posterior = match_moments(
+            result, posterior, held_out, _ = match_moments(
                 plan_of(self, prior),
                 rows,
                 of_rows,
@@ -161,4 +161,4 @@ class InformativeVectorClassifier(Classifier):
                 "log_evidence_": found.log_evidence,
             },
         )
-        return with_doubt(fit, foretold(result, posterior, rows, of_rows))
+        return with_doubt(fit, held_out)

@@ -5,7 +5,7 @@ Two classes are one problem. More are one problem per class, against the rest.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,22 @@ def plan_of(estimator: Any, prior: KernelPrior) -> Plan:
     )
 
 
+class Matched(NamedTuple):
+    """What moments say.
+
+    result : the sites of the rows that enter the model
+    posterior : that they make
+    held_out : what labels say that were hidden from a fit with unlabelled rows, or left out of one
+        without; None where none was
+    hidden_are_worse : whether hidden labels had the unlabelled rows left out
+    """
+
+    result: IVMResult
+    posterior: SitesPosterior
+    held_out: HeldOut | None
+    hidden_are_worse: bool
+
+
 def match_moments(
     plan: Plan,
     X: Array,
@@ -60,15 +76,18 @@ def match_moments(
     noise: NoiseModel,
     bias: float | str,
     report: Report,
-) -> tuple[IVMResult, SitesPosterior]:
+    n_folds: int = 0,
+) -> Matched:
     """Find the sites of the rows that enter the model, and the posterior that they make.
 
-    With unlabelled rows a fit is believed only where they fall to the classes as the labels do.
+    With unlabelled rows a fit is believed only where they fall to the classes as the labels do, and
+    where labels that are hidden from it are no less probable than by their classes' shares.
 
     Parameters
     ----------
     noise : what of the likelihood is given, and what is learned
     bias : as the estimators' parameter of that name
+    n_folds : in which labels are hidden; 0 for none
     """
     problems, seen = informative_vector.against_the_rest(labels), labels.is_labelled
     biases = [
@@ -78,7 +97,7 @@ def match_moments(
     families = [
         informative_vector.family(codes, seen, noise, b) for codes, b in zip(problems, biases)
     ]
-    variance = plan.noise_variance
+    variance, hidden, are_worse = plan.noise_variance, None, False
     if seen.all():
         result = informative_vector.fit(X, families, prior, plan, report)
     else:
@@ -88,7 +107,17 @@ def match_moments(
             first=seen if few else None,  # rows without labels are to have a place
         )
         result = informative_vector.fit_with_restarts(X, families, prior, plan, seen, report)
-    return result, informative_vector.posterior(result, X, prior, noise, biases, variance)
+        if result.believed and n_folds:
+            hidden = informative_vector.hidden_labels(
+                result, X, labels, prior, noise, biases, plan, n_folds
+            )
+            are_worse = hidden is not None and hidden.is_worse
+        if are_worse:
+            result = informative_vector.fit_labelled(X, families, prior, plan, seen, report)
+    posterior = informative_vector.posterior(result, X, prior, noise, biases, variance)
+    if seen.all() or not result.believed:
+        hidden = foretold(result, posterior, X, labels)
+    return Matched(result, posterior, hidden, are_worse)
 
 
 def fit_by_matching(
@@ -99,15 +128,17 @@ def fit_by_matching(
     prior: KernelPrior,
     noise: NoiseModel,
     bias: float | str = 0.0,
+    n_folds: int = 0,
 ) -> Fit:
     """Match moments, and make a fit of what was found; parameters as those of `match_moments`."""
     method = plan.refine
     title = METHODS[method].title
     with Progress(estimator.verbose, title, "iterations", value="log evidence") as bar:
-        result, posterior = match_moments(plan, X, labels, prior, noise, bias, bar.report)
-    found = search_of_active_sets(result)
+        matched = match_moments(plan, X, labels, prior, noise, bias, bar.report, n_folds)
+    result = matched.result
+    found = search_of_active_sets(result, matched.hidden_are_worse)
     fit = Fit(
-        posterior,
+        matched.posterior,
         found.diagnostics(found.verdict(method)),
         objectives=result.log_evidences,
         attributes={
@@ -116,9 +147,7 @@ def fit_by_matching(
             "log_evidence_": found.log_evidence,
         },
     )
-    if result.believed and not labels.is_labelled.all():
-        return fit  # the null category: rows without labels, which others' labels move, have sites
-    return with_doubt(fit, foretold(result, posterior, X, labels))
+    return with_doubt(fit, matched.held_out)
 
 
 def foretold(

@@ -22,13 +22,14 @@ from atoll.estimators.auxiliary_gp import (
 )
 from atoll.estimators.belief import with_doubt
 from atoll.estimators.moment_matching import fit_by_matching, plan_of
-from atoll.estimators.parameters import Listed, Nothing, Number, OneOf, inference
+from atoll.estimators.parameters import Listed, Nothing, Number, OneOf, Whole, inference
 from atoll.estimators.shell import Classifier, Fit, Need
 from atoll.inference.registry import OVER_REGIONS
 from atoll.inference.type_two import Approximation, Report
 from atoll.kernels.hyperparameters import KernelPrior, kernel_prior
 from atoll.likelihoods import null_category as null_likelihood
-from atoll.models import null_category
+from atoll.models import class_shares, null_category
+from atoll.models.belief import BELIEFS, PRIOR_OF_VARIATION
 from atoll.models.informative_vector import NoiseModel
 from atoll.models.probit_gp import approximate_posterior
 
@@ -47,9 +48,13 @@ UNTESTED = (
     "probabilities are halfway to those of the labelled rows alone. A second label of each class "
     "would tell."
 )
+ONE_EACH = (
+    "With one label per class none can be hidden to test whether the null category holds: its word "
+    "counts {:.0%}, the shares the rest. A second label of each class would tell."
+)
 NOT_HIDDEN = (
     "No label was hidden from the fit to test whether the null category holds here, and class "
-    'probabilities are its own; inference="vb" tests it.'
+    "probabilities are its own; n_folds=5 tests it."
 )
 
 
@@ -85,13 +90,16 @@ class NullCategoryClassifier(Classifier):
         are still not predicted, class probabilities are drawn towards the classes' shares.
         `diagnostics_` say so. "auto" samples up to 300 rows and takes variational Bayes beyond.
         "ep", expectation propagation, and "adf", one pass of assumed-density filtering, match
-        moments as the paper does, and set each of three or more classes against the rest; with
-        unlabelled rows they hide no label to test themselves.
+        moments as the paper does, and set each of three or more classes against the rest; hidden
+        labels test them as they test "vb".
     n_active : int or None, default=None
         Of "ep" and "adf": number of rows to use, the most telling ones (the informative vector
         machine), in O(n n_active²) time. None: all rows.
     n_rounds : int, default=15
         Of "ep" and "adf": most rounds of selecting rows and learning the kernel.
+    n_folds : int, default=5
+        Of "ep" and "adf": folds in which labels are hidden, to test whether the null category
+        holds. 0, as in the paper, tests nothing.
     bias : float, "share" or "learn", default=0.0
         Of "ep" and "adf": added to f. "share" gives each class its share of the labels where f is
         zero; "learn" learns it around that.
@@ -179,6 +187,7 @@ class NullCategoryClassifier(Classifier):
         | auxiliary_gp.RULES
         | {"inference": inference("auto", "mcmc", *OVER_REGIONS, "adf")}
         | moment_matching.RULES
+        | {"n_folds": Whole(0)}
     )
 
     def __init__(
@@ -190,6 +199,7 @@ class NullCategoryClassifier(Classifier):
         inference: str = "auto",
         n_active: int | None = None,
         n_rounds: int = 15,
+        n_folds: int = 5,
         bias: float | str = 0.0,
         noise_variance: float = 1.0,
         variance_rate: float | None = None,
@@ -210,6 +220,7 @@ class NullCategoryClassifier(Classifier):
         self.inference = inference
         self.n_active = n_active
         self.n_rounds = n_rounds
+        self.n_folds = n_folds
         self.bias = bias
         self.noise_variance = noise_variance
         self.variance_rate = variance_rate
@@ -257,8 +268,10 @@ class NullCategoryClassifier(Classifier):
     def _check_labels(self, labels: PartialLabels) -> None:
         self._check_missing_rates(labels)
         if self.inference in BY_MATCHING:
+            if self.n_folds == 1:
+                raise ValueError("n_folds must be 0, for none, or at least 2, got 1.")
             return
-        for name, default in (("n_active", None), ("n_rounds", 15), ("bias", 0.0),
+        for name, default in (("n_active", None), ("n_rounds", 15), ("n_folds", 5), ("bias", 0.0),
                               ("noise_variance", 1.0), ("variance_rate", None),
                               ("negative", "zero")):  # fmt: skip
             if getattr(self, name) != default:
@@ -373,10 +386,18 @@ class NullCategoryClassifier(Classifier):
             self._free_rates,
             self.bias == "learn",
         )
-        fit = fit_by_matching(self, plan_of(self, prior), X, labels, prior, noise, self.bias)
-        if fit.diagnostics["unlabelled_used"] and not labels.is_labelled.all():
-            said = f"{fit.diagnostics['verdict']}\n{NOT_HIDDEN}"
-            fit = fit._replace(diagnostics={**fit.diagnostics, "verdict": said})
+        plan, n_folds = plan_of(self, prior), int(self.n_folds)
+        fit = fit_by_matching(self, plan, X, labels, prior, noise, self.bias, n_folds)
+        is_tested = "held_out" in fit.diagnostics or labels.is_labelled.all()
+        if fit.diagnostics["unlabelled_used"] and not is_tested:
+            said = NOT_HIDDEN
+            if n_folds:
+                belief = float(PRIOR_OF_VARIATION @ BELIEFS)
+                doubt = (1.0 - belief) * class_shares.given(labels.counts)
+                fit = fit._replace(posterior=fit.posterior._replace(doubt=doubt))
+                said = ONE_EACH.format(belief)
+            verdict = f"{fit.diagnostics['verdict']}\n{said}"
+            fit = fit._replace(diagnostics={**fit.diagnostics, "verdict": verdict})
         widths, log_rates, _ = fit.posterior.likelihood
         rates = np.exp(log_rates if len(widths) > 1 else log_rates[0])
         return fit._replace(

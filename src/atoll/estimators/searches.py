@@ -15,6 +15,14 @@ from atoll.inference.type_two import Approximation
 
 Array = NDArray[np.float64]
 
+LEFT_OUT = {  # by whether hidden labels were less probable than by the classes' shares
+    False: "Whatever the length-scale, the unlabelled rows did not fall to the classes as the "
+    "labels do, and were left out; more labels would bring them in.",
+    True: "With the unlabelled rows, hidden labels were less probable than by their classes' "
+    "shares alone: the null category does not hold here. The unlabelled rows were left out; a "
+    "model of another kind, such as GraphGPClassifier, may use them.",
+}
+
 
 class Search(NamedTuple):
     """What is to be said of a search.
@@ -82,14 +90,14 @@ def search_of_approximation(result: Approximation) -> Search:
     )
 
 
-def search_of_active_sets(result: IVMResult) -> Search:
-    """Return what is to be said of active sets and their hyper-parameters."""
-    remark = (
-        ""
-        if result.believed
-        else "\nWhatever the length-scale, the unlabelled rows did not fall to the classes as the "
-        "labels do, and were left out; more labels would bring them in."
-    )
+def search_of_active_sets(result: IVMResult, hidden_are_worse: bool = False) -> Search:
+    """Return what is to be said of active sets and their hyper-parameters.
+
+    Parameters
+    ----------
+    hidden_are_worse : whether it was hidden labels that had the unlabelled rows left out
+    """
+    remark = "" if result.believed else f"\n{LEFT_OUT[hidden_are_worse]}"
     return Search(
         result.log_evidences,
         result.converged,

@@ -34,6 +34,7 @@ from atoll.inference.ep import (
     held_posterior,
     joined_families,
     maximise_together,
+    propagate,
 )
 from atoll.inference.type_two import Evaluation, LogPrior, Report
 from atoll.inference.type_two import maximise as maximise_evidence
@@ -179,10 +180,8 @@ def alternate(
     plan : how rows are selected and parameters refined
     report : called with the number of each round and its log evidence
     """
-    of_all = [family(np.arange(kernel.n)) for family in families]
-    ends = np.cumsum([len(one.mean) for one in of_all])[:-1]
-    setting = _Setting(kernel, families, prior, plan, of_all, joined_families(of_all), ends)
-    check, joined = plan.check, setting.joined
+    setting = _setting(kernel, families, prior, plan)
+    check, joined, ends = plan.check, setting.joined, setting.ends
     theta, phi = prior.mean if plan.begin is None else plan.begin, joined.mean
     passes: Sequence[Filtered] = _select(setting, theta, phi)
     actives = _held(setting, passes, theta, phi)
@@ -211,6 +210,42 @@ def alternate(
             break
     jitter = max(jittered_cholesky(kernel.part(one.rows)[0](theta)).jitter for one in actives)
     return IVMResult(actives, theta, np.array(evidences), converged, jitter, believed, by_iteration)
+
+
+def active_sets_at(
+    kernel: KernelAccess,
+    families: Sequence[FamilyOf],
+    prior: LogParameterPrior,
+    plan: Plan,
+    theta: Array,
+    phis: Sequence[Array],
+) -> tuple[Active, ...]:
+    """Select rows at given θ and φ of every problem, and find their sites; see `alternate`."""
+    setting, phi = _setting(kernel, families, prior, plan), np.concatenate(phis)
+    passes = _select(setting, theta, phi)
+    if plan.refine != "ep":
+        return _held(setting, passes, theta, phi)
+    found = [
+        propagate(
+            problem.gram(theta),
+            problem.family.at(own).regions,
+            problem.start,
+            negative=plan.negative,
+            noise_variance=plan.noise_variance,
+        )
+        for problem, own in zip(_problems(setting, passes), phis)
+    ]
+    return tuple(
+        _active(one.rows, each, own, each.n_negative) for one, each, own in zip(passes, found, phis)
+    )
+
+
+def _setting(
+    kernel: KernelAccess, families: Sequence[FamilyOf], prior: LogParameterPrior, plan: Plan
+) -> _Setting:
+    of_all = [family(np.arange(kernel.n)) for family in families]
+    ends = np.cumsum([len(one.mean) for one in of_all])[:-1]
+    return _Setting(kernel, families, prior, plan, of_all, joined_families(of_all), ends)
 
 
 def _select(setting: _Setting, theta: Array, phi: Array) -> list[Filtered]:

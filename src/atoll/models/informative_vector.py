@@ -26,7 +26,7 @@ from scipy.linalg import lu_factor, lu_solve
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta
 
-from atoll.core.labels import PartialLabels
+from atoll.core.labels import PartialLabels, label_folds
 from atoll.core.linalg import cholesky_solve, jittered_cholesky
 from atoll.core.memory import in_chunks
 from atoll.core.regions import RegionFamily, log_region_shares, shifted, with_bias
@@ -55,7 +55,8 @@ from atoll.kernels.hyperparameters import (
 )
 from atoll.likelihoods import null_category
 from atoll.likelihoods.null_category import OneAgainstTheRest
-from atoll.models.belief import doubted, log_doubted
+from atoll.models import class_shares
+from atoll.models.belief import PRIOR_OF_VARIATION, HeldOut, doubted, log_doubted, weigh
 
 Array = NDArray[np.float64]
 
@@ -366,6 +367,18 @@ def fit_with_restarts(
         result = fit(inputs, families, prior, plan._replace(begin=begin), report)
         if result.believed:
             return result
+    return fit_labelled(inputs, families, prior, plan, is_labelled, report)
+
+
+def fit_labelled(
+    inputs: Array,
+    families: Sequence[FamilyOf],
+    prior: KernelPrior,
+    plan: Plan,
+    is_labelled: NDArray[np.bool_],
+    report: Report | None = None,
+) -> IVMResult:
+    """Match moments on the labelled rows alone; a result that is not believed."""
     labelled = np.flatnonzero(is_labelled)
     alone = [partial(_of_labelled, family, labelled) for family in families]
     on_all = plan._replace(n_active=None, first=None, check=None)
@@ -403,6 +416,55 @@ def posterior(
         np.array(final_biases),
         OneAgainstTheRest(np.array(widths), log_rates, noise_variance),
     )
+
+
+def hidden_labels(
+    result: IVMResult,
+    inputs: Array,
+    labels: PartialLabels,
+    prior: KernelPrior,
+    noise: NoiseModel,
+    biases: Sequence[float],
+    plan: Plan,
+    n_folds: int,
+) -> HeldOut | None:
+    """Return what labels say that are hidden in turns, at the θ and φ found.
+
+    A hidden row stays, as one of those without a label: rows are selected and sites found anew. The
+    only label of a class is not hidden; None where there is nothing to hide.
+
+    Parameters
+    ----------
+    result : of all rows
+    noise, biases, plan : as it was found by
+    """
+    seen, problems = labels.is_labelled, against_the_rest(labels)
+    codes = np.where(seen, labels.codes, -1)
+    folds = label_folds(codes, n_folds, np.random.default_rng(0))
+    if not folds:
+        return None
+    kernel, phis = kernel_access(prior, inputs), [one.region_parameters for one in result.problems]
+    log_proba = []
+    for fold in folds:
+        left = seen.copy()
+        left[fold] = False
+        families = [family(own, left, noise, b) for own, b in zip(problems, biases)]
+        first = None if plan.first is None else left
+        found = ivm.active_sets_at(
+            kernel,
+            families,
+            prior,
+            plan._replace(first=first),
+            result.log_parameters,
+            phis,
+        )
+        of_others = posterior(
+            result._replace(problems=found), inputs, prior, noise, biases, plan.noise_variance
+        )
+        log_proba.append(of_others.log_proba(inputs[fold]))
+    shares = class_shares.given(np.bincount(codes[seen], minlength=len(labels.classes)))
+    hidden = codes[np.concatenate(folds)]
+    return weigh(np.concatenate(log_proba), hidden, shares, PRIOR_OF_VARIATION)
 
 
 def left_out(result: IVMResult, posterior: SitesPosterior, inputs: Array) -> Array:

@@ -176,7 +176,11 @@ def fit_crescent(X: Array, y: NDArray[Any]) -> dict[str, Any]:
     options = {"kernel": paper_kernel(X), "bias": "share", "unlabelled": None}
     supervised = InformativeVectorClassifier(**options, **paper_options(None))
     null = NullCategoryClassifier(
-        inference="adf", missing_rates="share", **options, **paper_options(N_ACTIVE_CRESCENT)
+        inference="adf",
+        n_folds=0,
+        missing_rates="share",
+        **options,
+        **paper_options(N_ACTIVE_CRESCENT),
     )
     return {
         "supervised": fit_quietly(supervised, X, y),
@@ -359,7 +363,7 @@ def run_digits(cell: Cell, data_home: DataHome = None) -> dict[str, Any]:
     seen = np.array([label is not None for label in y])
     options = {"kernel": paper_kernel(X), **paper_options(cell["n_active"])}
     ivm = fit_quietly(InformativeVectorClassifier(**options), X, y)
-    ncnm = fit_quietly(NullCategoryClassifier(inference="adf", **options), X, y)
+    ncnm = fit_quietly(NullCategoryClassifier(inference="adf", n_folds=0, **options), X, y)
     # The SVM takes θ₁ from the IVM, the transductive SVM the higher of the two (section 5.1).
     gamma = [0.5 * model.kernel_.k1.k2.length_scale**-2 for model in (ivm, ncnm)]
     svm = SVC(gamma=gamma[0]).fit(X[seen], usps.target[seen])

@@ -468,7 +468,7 @@ def _run_ssgp_areas(cell: Cell, data_home: DataHome) -> dict[str, Any]:
 
 
 def _null_category(X: Array, y: Rows, X_test: Array) -> Array:
-    model = NullCategoryClassifier(inference="adf", n_active=N_ACTIVE, unlabelled=-1)
+    model = NullCategoryClassifier(inference="adf", n_active=N_ACTIVE, n_folds=0, unlabelled=-1)
     return fit_quietly(model, X, y).predict_proba(X_test)[:, 1]
 
 
