@@ -214,7 +214,7 @@ def outcomes(cells, prior):
     """For each draw: what was recommended, and how far from the best single model it is."""
     from atoll.comparison.blending import BLEND
     from atoll.comparison.candidates import CANDIDATES
-    from atoll.comparison.judging import judge
+    from atoll.comparison.judging import doublings, judge
     from atoll.comparison.recommending import ahead_of_blend, recommend
 
     peers = [one.name for one in CANDIDATES.values() if one.is_peer]
@@ -236,6 +236,7 @@ def outcomes(cells, prior):
                 "default_behind": losses[names.index("atoll")] - best,
                 "lowest_behind": losses[single[int(folds[single].mean(axis=1).argmin())]] - best,
                 "promised": float(found.near_best[names.index(BLEND)]),
+                "doublings": doublings(folds.shape[1]),
                 "best": names[single[int(losses[single].argmin())]],
             }
         )
@@ -264,18 +265,21 @@ def choose(options):
                 prior = found_prior([c for c in cells if c["table"] != name], **settings)
                 rows += outcomes([c for c in cells if c["table"] == name], prior)
             chance = np.clip([row["promised"] for row in rows], 0.01, 0.99)
-            odds = np.log(chance / (1.0 - chance))[:, None]
+            odds = np.column_stack(
+                [np.log(chance / (1.0 - chance)), [row["doublings"] for row in rows]]
+            )
             near = np.array([row["behind"] <= NEAR for row in rows])
             line = LogisticRegression().fit(odds, near)
             p = line.predict_proba(odds)[np.arange(len(near)), near.astype(int)]
-            offset, slope = float(line.intercept_[0]), float(line.coef_[0, 0])
+            offset, (slope, by_labels) = float(line.intercept_[0]), line.coef_[0]
             told = line.predict_proba(odds)[:, 1] >= 0.9
-            results.append((-np.log(p).mean(), settings, offset, slope, rows))
+            results.append((-np.log(p).mean(), settings, (offset, slope, by_labels), rows))
             print(f"{shared} {least} {pseudo}: log-loss of the promise {-np.log(p).mean():.3f}, "
                   f"said {chance.mean():.2f}, kept {near.mean():.2f}, firm {told.sum()}, right "
                   f"{near[told].mean() if told.any() else np.nan:.2f}")  # fmt: skip
-    _, settings, offset, slope, rows = min(results, key=lambda one: one[0])
-    settings |= {"offset": round(offset, 2), "slope": round(slope, 2)}
+    _, settings, line, rows = min(results, key=lambda one: one[0])
+    names = ("offset", "slope", "by_labels")
+    settings |= {name: round(float(value), 2) for name, value in zip(names, line)}
     print("chosen", settings)
     for word, key in (("blend", "behind"), ("default", "default_behind"),
                       ("lowest in folds", "lowest_behind")):  # fmt: skip

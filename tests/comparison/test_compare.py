@@ -595,10 +595,12 @@ def test_weights_that_do_not_fit_the_models_are_refused_with_the_fix(data, weigh
         BlendClassifier([GaussianNB(), GaussianNB()], weights).fit(*data)
 
 
-def test_what_is_promised_rises_with_the_chance_and_stays_one():
-    chances = [promised(near) for near in np.linspace(0.0, 1.0, 21)]
+def test_what_is_promised_rises_with_the_chance_and_with_labels_and_stays_one():
+    chances = [promised(near, 60) for near in np.linspace(0.0, 1.0, 21)]
     assert np.all(np.diff(chances) >= 0)
     assert 0 < chances[0] < chances[-1] < 1
+    of_labels = [promised(0.6, n_labels) for n_labels in (2, 16, 32, 512, 10**6)]
+    assert of_labels[0] == of_labels[1] < of_labels[2] < of_labels[3] == of_labels[4]
 
 
 # --- what is shown --------------------------------------------------------------------------------

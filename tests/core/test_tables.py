@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from atoll.core.table_forms import form_of
+from atoll.core.table_forms import Form, form_of
 from atoll.core.table_refusals import column_hint
 from atoll.core.tables import (
-    Form,
     TableWriter,
     column_as_written,
     read_cells,

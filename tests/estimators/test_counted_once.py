@@ -22,6 +22,7 @@ from atoll.estimators import (
     OrdinalGPClassifier,
     ProbitGPClassifier,
     SemiSupervisedKFold,
+    SoftmaxGPClassifier,
     SSGPClassifier,
     TransductiveSVC,
 )
@@ -59,12 +60,13 @@ SELF_JUDGING = {
     "null-category": lambda: NullCategoryClassifier(random_state=0),
     "ordinal-gp": lambda: OrdinalGPClassifier(inference="ep"),
     "probit-gp": lambda: ProbitGPClassifier(inference="vb"),
+    "softmax-gp": lambda: SoftmaxGPClassifier(n_samples=40, n_warmup=20, random_state=0),
     "ssgp": lambda: SSGPClassifier(),
     "transductive-svc": lambda: TransductiveSVC(random_state=0),
 }
 
 
-LONG = ("archipelago", "laplacian-svc", "null-category")
+LONG = ("archipelago", "laplacian-svc", "null-category", "softmax-gp")
 QUICK = [name for name in SELF_JUDGING if name not in LONG]
 
 

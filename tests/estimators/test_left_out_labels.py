@@ -15,6 +15,7 @@ from atoll import (
     LaplacianSVC,
     OrdinalGPClassifier,
     ProbitGPClassifier,
+    SoftmaxGPClassifier,
     SSGPClassifier,
     TransductiveSVC,
 )
@@ -31,11 +32,16 @@ MODELS = {
     "probit, variational Bayes": lambda: ProbitGPClassifier(inference="vb"),
     "probit, expectation propagation": lambda: ProbitGPClassifier(inference="ep"),
     "ordinal": lambda: OrdinalGPClassifier(inference="ep"),
+    "softmax": lambda: SoftmaxGPClassifier(random_state=0, **CHAINS),
     "SSGP": lambda: SSGPClassifier(selection=None, random_state=0, **CHAINS),
     "Laplacian SVM": lambda: LaplacianSVC(selection=None, random_state=0),
     "Laplacian least squares": lambda: LaplacianRLSClassifier(selection=None, random_state=0),
     "transductive SVM": lambda: TransductiveSVC(C=10.0, unlabelled_cost=0.0, random_state=0),
 }
+
+EACH = pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[pytest.mark.slow] * (one == "softmax")) for one in MODELS]
+)
 
 
 def tried(name, permuted):
@@ -57,7 +63,7 @@ def tried(name, permuted):
     return np.array(above), n_warned
 
 
-@pytest.mark.parametrize("name", MODELS)
+@EACH
 def test_labels_that_mean_nothing_cost_little_and_are_warned_of(name):
     above, n_warned = tried(name, permuted=True)
     assert above.mean() < 0.03
@@ -65,7 +71,7 @@ def test_labels_that_mean_nothing_cost_little_and_are_warned_of(name):
     assert n_warned >= (name != "ordinal")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@EACH
 def test_labels_that_mean_something_are_believed_without_a_word(name):
     above, n_warned = tried(name, permuted=False)
     assert above.max() < -0.2

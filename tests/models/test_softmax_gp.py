@@ -88,3 +88,27 @@ def test_sample_prior_has_the_prior_covariance():
         scaled.append(np.linalg.solve(np.linalg.cholesky(gram(PRIOR, theta, X)), g[:, 0]))
     white = np.array(scaled)
     assert np.all(np.abs(white.T @ white / len(white) - np.eye(3)) < 6 * np.sqrt(2 / 4000))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_what_the_others_say_of_a_label_is_what_weighted_draws_of_the_prior_say(n_classes):
+    rng = np.random.default_rng(n_classes)
+    X, codes = rng.normal(size=(5, 1)), np.arange(5) % n_classes
+    prior, rows = kernel_prior("isotropic", X), np.arange(5)
+    theta = prior.mean - np.array([1.0, 0.0])  # labels that are not too strange to each other
+    C = gram_function(prior, X)(theta)
+    g = np.linalg.cholesky(C) @ rng.normal(size=(100_000, 5, n_classes))
+    p = softmax.class_probabilities(g)
+    of_labels = p[:, rows, codes]
+    exact = np.stack([
+        np.average(p[:, i], axis=0, weights=np.delete(of_labels, i, axis=1).prod(axis=1))
+        for i in rows
+    ])  # fmt: skip
+    weights = of_labels.prod(axis=1)
+    some = rng.choice(len(g), size=1000, p=weights / weights.sum())
+    posterior = softmax_gp.SoftmaxPosterior(
+        prior, X, np.tile(theta, (1000, 1)), np.linalg.solve(C, g[some])
+    )
+    found = np.exp(softmax_gp.left_out(posterior, codes))
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-9)
+    np.testing.assert_allclose(found, exact, atol=0.06)  # Monte Carlo: .03

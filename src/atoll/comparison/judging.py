@@ -40,6 +40,7 @@ NEAR = 0.02  # nats; models whose log-loss differs by less are equally good
 FEWEST = 8  # with fewer labels of the rarest class, no model is recommended over the default
 TELLING = 0.8  # chance of being near the best from which on a recommendation is firm
 N_DRAWS = 4000
+LABELS_TRIED = (16, 512)  # fewest and most labels on which blends were tried
 
 
 class Paired(NamedTuple):
@@ -150,18 +151,25 @@ def judge(
     near = (drawn <= drawn.min(axis=1, keepdims=True) + NEAR).mean(axis=0)
     if BLEND in names:
         blend = list(names).index(BLEND)
-        near[blend] = promised(float(near[blend]), prior)
+        near[blend] = promised(float(near[blend]), log_losses.shape[1], prior)
     return Judgement(expected, near, int(np.argmin(expected)))
 
 
-def promised(near: float, prior: Prior = PRIOR) -> float:
+def promised(near: float, n_labels: int, prior: Prior = PRIOR) -> float:
     """Return the chance that a blend is near the best, by how often it was on other tables.
 
     Parameters
     ----------
     near : that chance by the draws
+    n_labels : held out; of few, all may mislead
     """
-    return float(expit(prior.offset + prior.slope * logit(np.clip(near, 0.01, 0.99))))
+    odds = prior.offset + prior.slope * logit(np.clip(near, 0.01, 0.99))
+    return float(expit(odds + prior.by_labels * doublings(n_labels)))
+
+
+def doublings(n_labels: int) -> float:
+    """Return how many times the fewest labels tried were doubled."""
+    return float(np.log2(np.clip(n_labels, *LABELS_TRIED) / LABELS_TRIED[0]))
 
 
 def prior_of(names: Sequence[str], prior: Prior = PRIOR) -> tuple[Array, Array]:

@@ -32,6 +32,7 @@ class Prior(NamedTuple):
     least_variance : prior variance of a row's difference, since few rows may look alike by chance
     pseudo_rows : how many rows that prior is worth
     offset, slope : of the log-odds that a blend is near the best, as a function of those by draws
+    by_labels : what a doubling of the labels adds to these
     """
 
     beliefs: Mapping[str, Belief]
@@ -41,6 +42,7 @@ class Prior(NamedTuple):
     pseudo_rows: float
     offset: float = 0.0
     slope: float = 1.0
+    by_labels: float = 0.0
 
 
 PRIOR = Prior(
@@ -63,6 +65,7 @@ PRIOR = Prior(
     shared=0.3,
     least_variance=0.5,
     pseudo_rows=16.0,
-    offset=1.74,
-    slope=0.73,
+    offset=1.04,
+    slope=0.59,
+    by_labels=0.36,
 )

@@ -10,11 +10,13 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from atoll.core.labels import PartialLabels
 from atoll.estimators import sampling
+from atoll.estimators.belief import with_word
 from atoll.estimators.parameters import CHAINS, COMMON, KERNEL, WATCHED
 from atoll.estimators.shell import Classifier, Fit, Need
 from atoll.inference.chains import Record
 from atoll.kernels.hyperparameters import kernel_at, kernel_prior
 from atoll.models import softmax_gp
+from atoll.models.belief import weigh_left_out
 from atoll.models.softmax_gp import SoftmaxPosterior
 
 Array = NDArray[np.float64]
@@ -89,6 +91,7 @@ class SoftmaxGPClassifier(Classifier):
     (2, 3)
     """
 
+    holds_labels_out = True
     compares_columns = True
     paper = "Williams & Barber 1998; baseline of Adams & Ghahramani 2009"
     summary = "two or more classes, labelled rows only"
@@ -132,9 +135,12 @@ class SoftmaxGPClassifier(Classifier):
         result, found = sampling.sample_until_mixed(self, sampler, (X, labels), traces_of)
         pooled = sampling.pool(result.draws)
         mean = sampling.mean_log_parameters(result.draws)
-        return Fit(
-            SoftmaxPosterior(prior, X[known], pooled["log_parameters"], pooled["weights"]),
+        posterior = SoftmaxPosterior(prior, X[known], pooled["log_parameters"], pooled["weights"])
+        fit = Fit(
+            posterior,
             found,
             traces=traces_of(result.draws),
             attributes={"kernel_": kernel_at(prior, mean)},
         )
+        codes = labels.codes[known]
+        return with_word(fit, weigh_left_out(softmax_gp.left_out(posterior, codes), codes))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from atoll.core.linalg import jittered_cholesky, solve_lower
+from atoll.core.linalg import cholesky_inverse, jittered_cholesky, solve_lower
 from atoll.core.memory import in_chunks
 from atoll.inference import elliptical_slice, hmc
 from atoll.inference.chains import Sampler
@@ -36,6 +36,7 @@ Array = NDArray[np.float64]
 
 LEAPFROG_STEPS = (3, 8)  # 3 to 7, drawn at random
 N_ROUNDS = 3  # per sweep, of functions and θ by turns
+MOST_WEIGHTED = 1000  # draws that are weighted to leave labels out
 
 
 class SoftmaxState(NamedTuple):
@@ -102,6 +103,29 @@ class SoftmaxPosterior(NamedTuple):
             lower = jittered_cholesky(gram_at(theta)).lower
             mean, variance = conditional_moments(self.prior, theta, self.inputs, lower, weights, X)
             yield mean, np.broadcast_to(variance[:, None], mean.shape)
+
+
+def left_out(posterior: SoftmaxPosterior, codes: NDArray[np.intp]) -> Array:
+    """Return log class probabilities of the labelled rows, each without its own label; (l, K).
+
+    A draw's functions at the other rows leave a normal one at the row, of which its label has the
+    probability q. Weighted by 1/q, draws are those of the posterior without that label.
+    """
+    S, l, K = posterior.weights.shape  # noqa: E741
+    total, log_sum = np.full((l, K), -np.inf), np.full(l, -np.inf)
+    gram_at = gram_function(posterior.prior, posterior.inputs)
+    for draw in np.unique(np.linspace(0, S - 1, min(S, MOST_WEIGHTED)).astype(int)):
+        weights = posterior.weights[draw]
+        lower = jittered_cholesky(gram_at(posterior.log_parameters[draw])).lower
+        variance = 1.0 / np.diag(cholesky_inverse(lower))[:, None]
+        mean = lower @ (lower.T @ weights) - variance * weights
+        log_p = softmax.log_class_probabilities(
+            mean, np.broadcast_to(variance, mean.shape), scramble=draw
+        )
+        log_weight = -log_p[np.arange(l), codes]
+        total = np.logaddexp(total, log_p + log_weight[:, None])
+        log_sum = np.logaddexp(log_sum, log_weight)
+    return total - log_sum[:, None]
 
 
 # The generative process ---------------------------------------------------------------------------
