@@ -15,7 +15,7 @@ from atoll.estimators.shell import Fit
 from atoll.models import class_shares
 from atoll.models.belief import PRIOR_OF_CHAINS, HeldOut, weigh
 
-SHORT = {"inference": "mcmc", "n_chains": 2, "n_warmup": 20, "n_samples": 20, "random_state": 0}
+SHORT = {"inference": "mcmc", "n_chains": 2, "n_warmup": 6, "n_samples": 8, "random_state": 0}
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_the_only_label_of_a_class_is_not_left_out():
 
 @pytest.mark.usefixtures("quietly")
 def test_class_probabilities_are_the_model_s_own_with_some_doubt():
-    X, truth = make_pinwheel(30, 3, random_state=1)
+    X, truth = make_pinwheel(18, 3, random_state=1)
     y = hide_labels(truth, per_class=2, random_state=1)
     new = make_pinwheel(8, 3, random_state=2)[0]
     own = ArchipelagoClassifier(n_folds=0, **SHORT).fit(X, y)

@@ -203,9 +203,9 @@ class ArchipelagoClassifier(GenerativeClassifier):
     >>> from atoll.estimators import ArchipelagoClassifier
     >>> import warnings
     >>> warnings.simplefilter("ignore")  # short chains say that they are short
-    >>> X, y = make_pinwheel(n_samples=30, n_classes=3, random_state=0)
+    >>> X, y = make_pinwheel(n_samples=18, n_classes=3, random_state=0)
     >>> y = hide_labels(y, per_class=3, random_state=0)
-    >>> model = ArchipelagoClassifier(n_chains=2, n_warmup=10, n_samples=20, random_state=0)
+    >>> model = ArchipelagoClassifier(n_chains=2, n_warmup=5, n_samples=10, random_state=0)
     >>> model.fit(X, y).predict_proba(X[:2]).shape
     (2, 3)
     >>> model.predict_rejection([[0.0, 0.0], [9.0, 9.0]]).shape
