@@ -13,7 +13,11 @@ from atoll.models.archipelago import process, sweep
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 SHORT = {"n_chains": 2, "n_warmup": 30, "n_samples": 30, "thin": 1, "random_state": 0}
-SHORTEST = SHORT | {"n_warmup": 4, "n_samples": 3}  # where any fit will do
+SHORTEST = SHORT | {
+    "n_warmup": 4,
+    "n_samples": 3,
+    "base_density": "gaussian",
+}  # where any fit will do
 X, TRUTH = make_pinwheel(40, n_classes=3, random_state=0)
 Y = hide_labels(TRUTH, per_class=2, random_state=0)
 
@@ -33,7 +37,7 @@ def test_a_sea_deeper_than_the_model_holds_is_remarked_on_and_ends_no_fit(monkey
     monkeypatch.setattr(process, "most_proposals", lambda n: n + 2)
     monkeypatch.setattr(sweep, "MOST_REFUSED", 1)
     labels = [Y[:20]] if model is ArchipelagoClassifier else []
-    deep = model(base_density="gaussian", **SHORTEST).fit(X[:20], *labels)
+    deep = model(**SHORTEST).fit(X[:20], *labels)
     assert deep.draws_["n_rejections"].max() <= 2
     assert "nearly as many rejections as the model allows (2)" in deep.diagnostics_["verdict"]
     assert np.all(np.isfinite(deep.score_samples(X)))
@@ -117,7 +121,7 @@ def test_the_papers_moves_fit(moves):
     ],
 )
 def test_every_named_base_density_fits(base):
-    model = ArchipelagoClassifier(base_density=base, **SHORTEST).fit(X, Y)
+    model = ArchipelagoClassifier(**SHORTEST | {"base_density": base}).fit(X, Y)
     assert np.isfinite(model.score_samples(X)).all()
     assert model.base_density_reason_ == "as asked for"
 

@@ -15,7 +15,8 @@ from atoll.estimators.shell import Fit
 from atoll.models import class_shares
 from atoll.models.belief import PRIOR_OF_CHAINS, HeldOut, weigh
 
-SHORT = {"inference": "mcmc", "n_chains": 2, "n_warmup": 6, "n_samples": 8, "random_state": 0}
+SHORT = {"inference": "mcmc", "base_density": "gaussian", "n_chains": 2, "random_state": 0}
+SHORT |= {"n_warmup": 20, "n_samples": 20}
 
 
 @pytest.fixture

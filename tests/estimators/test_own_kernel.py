@@ -36,7 +36,7 @@ MODELS = [
     NullCategoryClassifier(inference="adf"),
     InformativeVectorClassifier(),
     SSGPClassifier(),
-    ArchipelagoClassifier(inference="mcmc", **SHORT),
+    ArchipelagoClassifier(inference="mcmc", base_density="gaussian", **SHORT),
 ]
 
 

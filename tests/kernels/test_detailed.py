@@ -60,7 +60,7 @@ def test_exact_chains_take_it():
     labels = np.full(12, -1)
     labels[[0, 6]] = 0, 1
     model = ArchipelagoClassifier(
-        kernel=ConstantKernel(7.0) * DetailedRBF(1.5),
+        kernel=ConstantKernel(7.0) * DetailedRBF(1.5), base_density="gaussian",
         n_chains=1, n_warmup=30, n_samples=30, random_state=0,
     )  # fmt: skip
     with pytest.warns(UserWarning, match="mixed"):  # so short a chain has not
