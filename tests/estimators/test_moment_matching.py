@@ -217,7 +217,6 @@ def test_bad_parameters_are_named(model, options, words):
     [
         {"n_active": 10},
         {"n_rounds": 3},
-        {"n_folds": 3},
         {"bias": 1.0},
         {"noise_variance": 0.1},
         {"variance_rate": 1.0},

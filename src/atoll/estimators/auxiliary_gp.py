@@ -107,6 +107,7 @@ def fit_by_chains(
     X: Array,
     labels: PartialLabels,
     sampler: Sampler | None = None,
+    judge: Callable[[Fit, Record], Fit] = lambda fit, draws: fit,
 ) -> Fit:
     """Sample the posterior.
 
@@ -115,6 +116,7 @@ def fit_by_chains(
     X, labels : all rows of the fit, by which a checkpoint knows its problem
     sampler : where it is not `probit_gp.regions_sampler`; it may record
         "unlabelled_probabilities", (u, K) of the unlabelled rows
+    judge : fit and its draws -> the fit with what labels left out say of it
     """
     sampler = sampler or probit_gp.regions_sampler(model.inputs, model.regions, model.prior)
     if estimator.inference == "auto":
@@ -129,7 +131,7 @@ def fit_by_chains(
     if _has_unlabelled(draws):
         transduction = draws["unlabelled_probabilities"].mean(axis=(0, 1))
     phi = draws["region_parameters"]
-    return Fit(
+    fit = Fit(
         probit_gp.sampled_posterior(sampling.pool(draws), model.inputs, prior, model.likelihood),
         found,
         transduction,
@@ -140,6 +142,7 @@ def fit_by_chains(
             **model.describe(phi.reshape(phi.shape[0] * phi.shape[1], phi.shape[2])),
         },
     )
+    return judge(fit, draws)
 
 
 def class_shares(draws: Record) -> Record:

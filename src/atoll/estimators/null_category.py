@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,19 @@ from atoll.estimators.belief import with_doubt
 from atoll.estimators.moment_matching import fit_by_matching, plan_of
 from atoll.estimators.parameters import Listed, Nothing, Number, OneOf, Whole, inference
 from atoll.estimators.shell import Classifier, Fit, Need
+from atoll.inference.chains import Record
 from atoll.inference.registry import OVER_REGIONS
 from atoll.inference.type_two import Approximation, Report
 from atoll.kernels.hyperparameters import KernelPrior, kernel_prior
 from atoll.likelihoods import null_category as null_likelihood
 from atoll.models import class_shares, null_category
-from atoll.models.belief import BELIEFS, PRIOR_OF_VARIATION
+from atoll.models.belief import (
+    BELIEFS,
+    PRIOR_OF_VARIATION,
+    doubted,
+    weigh_left_out,
+    without_label,
+)
 from atoll.models.informative_vector import NoiseModel
 from atoll.models.probit_gp import approximate_posterior
 
@@ -98,8 +106,8 @@ class NullCategoryClassifier(Classifier):
     n_rounds : int, default=15
         Of "ep" and "adf": most rounds of selecting rows and learning the kernel.
     n_folds : int, default=5
-        Of "ep" and "adf": folds in which labels are hidden, to test whether the null category
-        holds. 0, as in the paper, tests nothing.
+        In which labels are hidden from "vb", "ep" and "adf", to test whether the null category
+        holds; "mcmc" leaves each out by weighting draws. 0, as in the paper, tests nothing.
     bias : float, "share" or "learn", default=0.0
         Of "ep" and "adf": added to f. "share" gives each class its share of the labels where f is
         zero; "learn" learns it around that.
@@ -267,11 +275,11 @@ class NullCategoryClassifier(Classifier):
 
     def _check_labels(self, labels: PartialLabels) -> None:
         self._check_missing_rates(labels)
+        if self.n_folds == 1:
+            raise ValueError("n_folds must be 0, for none, or at least 2, got 1.")
         if self.inference in BY_MATCHING:
-            if self.n_folds == 1:
-                raise ValueError("n_folds must be 0, for none, or at least 2, got 1.")
             return
-        for name, default in (("n_active", None), ("n_rounds", 15), ("n_folds", 5), ("bias", 0.0),
+        for name, default in (("n_active", None), ("n_rounds", 15), ("bias", 0.0),
                               ("noise_variance", 1.0), ("variance_rate", None),
                               ("negative", "zero")):  # fmt: skip
             if getattr(self, name) != default:
@@ -333,11 +341,30 @@ class NullCategoryClassifier(Classifier):
         regions = family_of(np.arange(len(X)), seen)
         model = RegionModel(X, prior, regions, likelihood, describe)
         if method == "mcmc":
-            sampler = null_category.sampler(X, labels.codes, seen, prior, regions)
-            return fit_by_chains(self, model, X, labels, sampler)
+            judges = bool(self.n_folds) and not seen.all()
+            none_seen = family_of(np.arange(len(X)), np.zeros_like(seen)) if judges else None
+            sampler = null_category.sampler(X, labels.codes, seen, prior, regions, none_seen)
+            if not judges:
+                fit = fit_by_chains(self, model, X, labels, sampler)
+                return told_by_left_out(fit, model, labels) if seen.all() else fit
+            return fit_by_chains(self, model, X, labels, sampler, partial(self._judged, labels))
         if method == "vb":
             return self._fit_by_variation(model, labels, family_of)
         return fit_by_search(self, method, model)
+
+    def _judged(self, labels: PartialLabels, fit: Fit, draws: Record) -> Fit:
+        """Return a fit by chains with what draws weighted to leave labels out say of it."""
+        codes = labels.codes[labels.is_labelled]
+        log_proba = without_label(np.concatenate(draws["labelled_probabilities"]), codes)
+        held_out = weigh_left_out(log_proba, codes, PRIOR_OF_VARIATION)
+        judged = with_doubt(fit, held_out) if held_out is not None else hedged(fit, labels)
+        rates = self._given_rates(labels, len(labels.classes))
+        if rates is not None and fit.transduction is not None:  # rows without a label are others
+            doubt = judged.posterior.doubt
+            shares = doubt * rates / np.sum(doubt * rates)
+            rows = doubted(fit.transduction, np.sum(doubt) * shares)
+            judged = judged._replace(transduction=rows)
+        return judged
 
     def _fit_by_variation(
         self, model: RegionModel, labels: PartialLabels, family_of: null_category.FamilyOf
@@ -350,7 +377,14 @@ class NullCategoryClassifier(Classifier):
             given = self.missing_rates is not None and not isinstance(self.missing_rates, str)
             kept.append(
                 null_category.variational(
-                    X, labels, model.prior, family_of, likelihood, report, at_random=not given
+                    X,
+                    labels,
+                    model.prior,
+                    family_of,
+                    likelihood,
+                    report,
+                    at_random=not given,
+                    n_folds=int(self.n_folds),
                 )
             )
             return kept[0].approximation
@@ -388,16 +422,8 @@ class NullCategoryClassifier(Classifier):
         )
         plan, n_folds = plan_of(self, prior), int(self.n_folds)
         fit = fit_by_matching(self, plan, X, labels, prior, noise, self.bias, n_folds)
-        is_tested = "held_out" in fit.diagnostics or labels.is_labelled.all()
-        if fit.diagnostics["unlabelled_used"] and not is_tested:
-            said = NOT_HIDDEN
-            if n_folds:
-                belief = float(PRIOR_OF_VARIATION @ BELIEFS)
-                doubt = (1.0 - belief) * class_shares.given(labels.counts)
-                fit = fit._replace(posterior=fit.posterior._replace(doubt=doubt))
-                said = ONE_EACH.format(belief)
-            verdict = f"{fit.diagnostics['verdict']}\n{said}"
-            fit = fit._replace(diagnostics={**fit.diagnostics, "verdict": verdict})
+        if fit.diagnostics["unlabelled_used"] and not labels.is_labelled.all():
+            fit = hedged(fit, labels) if n_folds else with_remark(fit, NOT_HIDDEN)
         widths, log_rates, _ = fit.posterior.likelihood
         rates = np.exp(log_rates if len(widths) > 1 else log_rates[0])
         return fit._replace(
@@ -431,3 +457,23 @@ class NullCategoryClassifier(Classifier):
     @property
     def _free_rates(self) -> bool:
         return isinstance(self.missing_rates, str) and self.missing_rates == "sample"
+
+
+def hedged(fit: Fit, labels: PartialLabels) -> Fit:
+    """Return a fit that no label could test with the doubt that there is beforehand, and say so."""
+    if "held_out" in fit.diagnostics:
+        return fit
+    belief = float(PRIOR_OF_VARIATION @ BELIEFS)
+    doubt = (1.0 - belief) * class_shares.given(labels.counts)
+    rows = fit.transduction
+    fit = fit._replace(
+        posterior=fit.posterior._replace(doubt=doubt),
+        transduction=None if rows is None else doubted(rows, doubt),
+    )
+    return with_remark(fit, ONE_EACH.format(belief))
+
+
+def with_remark(fit: Fit, said: str) -> Fit:
+    """Return the fit with a sentence more in its verdict."""
+    verdict = f"{fit.diagnostics['verdict']}\n{said}"
+    return fit._replace(diagnostics={**fit.diagnostics, "verdict": verdict})

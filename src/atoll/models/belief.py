@@ -109,7 +109,9 @@ def weigh(
     )
 
 
-def weigh_left_out(log_proba: Array, codes: Codes) -> HeldOut | None:
+def weigh_left_out(
+    log_proba: Array, codes: Codes, prior: Array = PRIOR_OF_ENGINE
+) -> HeldOut | None:
     """Return what labels say that are left out one by one, of class probabilities without each.
 
     The only label of a class says nothing; None where no other is left.
@@ -118,12 +120,38 @@ def weigh_left_out(log_proba: Array, codes: Codes) -> HeldOut | None:
     ----------
     log_proba : (l, K) of every label by a model at its best parameters, without that label
     codes : (l,)
+    prior : as that of `weigh`
     """
     held = can_be_held_out(codes)
     if not held.any():
         return None
     shares = class_shares.given(np.bincount(codes, minlength=log_proba.shape[1]))
-    return weigh(log_proba[held], codes[held], shares, PRIOR_OF_ENGINE)
+    return weigh(log_proba[held], codes[held], shares, prior)
+
+
+def without_label(proba: Array, codes: Codes) -> Array:
+    """Return log class probabilities of rows, each without its own label; (l, K).
+
+    Draws of a posterior weighted by one over what they give the label are draws without it.
+
+    Parameters
+    ----------
+    proba : (S, l, K) what draws of all else say of each row
+    codes : (l,)
+
+    Examples
+    --------
+    Two draws, of which one says that the label is hardly possible:
+
+    >>> proba = np.array([[[0.9, 0.1]], [[0.1, 0.9]]])
+    >>> np.exp(without_label(proba, np.array([0]))).round(2)
+    array([[0.18, 0.82]])
+    """
+    with np.errstate(divide="ignore"):
+        log_p = np.log(np.maximum(proba, np.finfo(float).tiny))
+    log_weight = -log_p[:, np.arange(len(codes)), codes]
+    total = np.logaddexp.reduce(log_p + log_weight[:, :, None], axis=0)
+    return np.asarray(total - np.logaddexp.reduce(log_weight, axis=0)[:, None])
 
 
 def doubted(proba: Array, doubt: Array | float) -> Array:

@@ -86,10 +86,15 @@ def sampler(
     is_labelled: NDArray[np.bool_],
     prior: KernelPrior,
     regions: RegionFamily,
+    unlabelled_regions: RegionFamily | None = None,
 ) -> Sampler:
     """Return the chain for labelled and unlabelled rows; inputs (n, d), codes (n,).
 
-    `regions` is `likelihoods.null_category.family` of the same rows.
+    Parameters
+    ----------
+    regions : `likelihoods.null_category.family` of the same rows
+    unlabelled_regions : the same as if no row had a label; then what all other z say of each
+        labelled row is recorded, too
     """
 
     def start(rng: np.random.Generator, log_parameters: Array, region_parameters: Array) -> Array:
@@ -114,10 +119,15 @@ def sampler(
         return at_phi.sample(rng, f, 1.0)
 
     def class_probabilities(state: AuxiliaryState) -> dict[str, Any]:
-        """Return P(class | z of the other rows) of the unlabelled rows."""
+        """Return P(class | z of the other rows)."""
         at_phi = regions.at(state.region_parameters).regions
         log_p = auxiliary_gibbs.log_class_shares(state, at_phi)
-        return {"unlabelled_probabilities": np.exp(log_p[~is_labelled])}
+        record = {"unlabelled_probabilities": np.exp(log_p[~is_labelled])}
+        if unlabelled_regions is not None:
+            at_phi = unlabelled_regions.at(state.region_parameters).regions
+            of_labelled = auxiliary_gibbs.log_class_shares(state, at_phi)[is_labelled]
+            record["labelled_probabilities"] = np.exp(of_labelled)
+        return record
 
     return regions_sampler(inputs, regions, prior, start, class_probabilities)
 
@@ -151,6 +161,7 @@ def variational(
     report: Report | None = None,
     *,
     at_random: bool = True,
+    n_folds: int = N_FOLDS,
 ) -> Variational:
     """Return the posterior by variational Bayes.
 
@@ -173,6 +184,7 @@ def variational(
     family_of : rows (r,), which of them are labelled (r,) -> what their labels say
     likelihood : what class probabilities follow
     at_random : whether labels are missing as often in every class, so that shares can be compared
+    n_folds : in which labels are hidden; 0: none is, and the fit is believed
     """
     seen, every = labels.is_labelled, np.arange(len(inputs))
     regions = family_of(every, seen)
@@ -214,9 +226,12 @@ def variational(
         C = gram_at(chosen.log_parameters)
         found = carried_on(chosen, C)
         if believed(found):
-            held_out = _hidden_labels(found, C, inputs, labels, prior, family_of, likelihood)
+            held_out = _hidden_labels(
+                found, C, inputs, labels, prior, family_of, likelihood, n_folds
+            )
             if held_out is None:
-                return Variational(found, beside=labelled_alone() if at_random else None)
+                unsure = at_random and n_folds > 0
+                return Variational(found, beside=labelled_alone() if unsure else None)
             if not held_out.is_worse:
                 return Variational(found, held_out=held_out)
             doubt = "labels"
@@ -224,7 +239,15 @@ def variational(
     alone = labelled_alone()
     C = gram_at(alone.approximation.log_parameters)
     held_out = _hidden_labels(
-        alone.approximation, C, inputs, labels, prior, family_of, likelihood, with_others=False
+        alone.approximation,
+        C,
+        inputs,
+        labels,
+        prior,
+        family_of,
+        likelihood,
+        n_folds,
+        with_others=False,
     )
     alone = alone._replace(doubt=doubt, held_out=held_out)
     if len(labels.classes) > 2 or not at_random:
@@ -305,6 +328,7 @@ def _hidden_labels(
     prior: KernelPrior,
     family_of: FamilyOf,
     likelihood: NullCategory,
+    n_folds: int,
     *,
     with_others: bool = True,
 ) -> HeldOut | None:
@@ -316,7 +340,7 @@ def _hidden_labels(
     seen, every = labels.is_labelled, np.arange(len(inputs))
     codes = np.where(seen, labels.codes, -1)
     theta, phi = found.log_parameters, found.region_parameters
-    folds = label_folds(codes, N_FOLDS, np.random.default_rng(0))
+    folds = label_folds(codes, n_folds, np.random.default_rng(0)) if n_folds else []
     if not folds:
         return None
     log_proba = []
