@@ -7,9 +7,13 @@ import pytest
 
 from atoll import AtollClassifier
 from atoll.datasets import hide_labels, make_crescents
+from atoll.estimators.atoll_parts import explanation_of
 from atoll.estimators.atoll_verdict import Facts, diagnose, difference_of_seeds, troubles
 from atoll.estimators.explanation import Assumption, Explanation, weights_in_words
 from atoll.estimators.informed import Shares
+from atoll.models.average import average
+from atoll.models.average.average import Weighed
+from atoll.models.average.corroboration import NOTHING_SEEN
 from atoll.models.graph_posterior import ConePosterior
 
 FACTS = Facts(100, 100, 100, 0.0, False, False, 0.2, n_draws=256)
@@ -131,6 +135,16 @@ def test_weights_are_those_before_the_labels_times_how_likely_the_labels_are():
     assert "(labels 2.72 times less likely than by the first)" in second
     gone = found._replace(assumptions=(*parts, Assumption("smooth", 0.0, 1.0)))
     assert gone.before["smooth"] == 0.0
+
+
+def test_an_assumption_that_labels_leave_no_weight_still_has_the_one_before_them():
+    """Beyond 745 nats the weight now is no number above zero, and nothing follows from it."""
+    line = Weighed("line", np.log(3.0), -10.0, np.empty(0))
+    nothing = Weighed("nothing", 0.0, -2000.0, np.empty(0))
+    weights = average.weights([line, nothing])
+    assert weights[1] == 0.0
+    found = explanation_of([line, nothing], weights, 900, True, NOTHING_SEEN)
+    assert found.before == pytest.approx({"line": 0.75, "nothing": 0.25})
 
 
 def test_names_of_assumptions_are_quoted_in_sentences():

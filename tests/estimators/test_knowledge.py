@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
@@ -353,6 +354,23 @@ def test_rows_of_a_group_never_differ_and_one_label_is_that_of_all(kind):
     again = model.predict(X, groups=groups)
     assert pd.Series(again).groupby(groups).nunique().max() == 1
     assert (again[rows] == frame.found[rows]).all()  # what labels say of a group goes on
+
+
+@BOTH
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array])
+def test_rows_that_the_fit_had_in_a_group_are_not_counted_again(kind, as_rows):
+    rng = np.random.default_rng(1)
+    truth = np.repeat([0, 1], 40)
+    X = as_rows(rng.standard_normal((80, 2)) + 1.2 * truth[:, None])
+    y = hide_labels(truth, per_class=5, marker=None, random_state=1)
+    groups = in_groups(truth, 4)
+    model = fit(kind, X, y, groups=groups)
+    again = model.predict_proba(X, groups=groups)
+    np.testing.assert_allclose(again, model.label_distributions_, atol=1e-12)
+    rows = np.flatnonzero(groups == groups[-1])
+    assert all(y[i] is None for i in rows)
+    others = model.predict_proba(X[:4] + X[:4], groups=groups[rows])
+    assert not np.allclose(others, again[rows], atol=1e-6)  # those that it did not have are
 
 
 def test_a_group_with_two_labels_is_refused_with_rows_and_fix(crescents):

@@ -134,6 +134,12 @@ def test_weights_of_neighbours_fall_with_distance_and_sum_to_one():
     np.testing.assert_allclose(w[1:], [[0.5, 0.5, 0], [1 / 3] * 3])
 
 
+def test_a_row_that_only_rounding_moves_off_a_row_of_the_graph_is_that_row():
+    w = extension_weights(np.array([[1e-15, 2.0, 3.0], [1e-6, 2.0, 3.0]]))
+    assert w[0].tolist() == [1.0, 0.0, 0.0]
+    assert w[1, 1] > 0.1
+
+
 def test_parts_without_a_known_row_are_out_of_reach():
     two = np.concatenate([X[:30], X[:30] + 100])
     graph = SpectralGraph.from_rows(two, n_neighbors=5)

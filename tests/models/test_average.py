@@ -426,21 +426,23 @@ def test_posteriors_side_by_side_are_those_of_all_amplitudes():
 
 
 class PartlyReached(NamedTuple):
-    """A view of which labels do not reach the first three rows."""
+    """A view of which labels reach the first three rows not at all, or in part."""
 
     view: Any
+    least: float
 
     def features(self, X):
         return self.view.features(X)
 
     def reach(self, features):
-        return (np.arange(len(features)) >= 3).astype(float)
+        return np.where(np.arange(len(features)) >= 3, 1.0, self.least)
 
 
-def test_draws_at_rows_that_an_assumption_does_not_reach_are_those_of_others():
+@pytest.mark.parametrize("least", [0.0, 0.4, 0.7])
+def test_draws_at_rows_that_an_assumption_does_not_reach_are_those_of_others(least):
     X, codes = rows(n=12), np.arange(6) % 2
     found = views.principal(X)
-    seen = (PartlyReached(views.line(found, CONSTANT)), views.whitened(found, CONSTANT))
+    seen = (PartlyReached(views.line(found, CONSTANT), least), views.whitened(found, CONSTANT))
     features = [view.features(X[:6]) for view in seen]
     problems = heads.infer(features, [np.array([3.0])] * 2, codes, 2, 1e-3)
     parts = tuple(Component(i, problems.head(i, np.ones(1)), 0.45) for i in range(2))

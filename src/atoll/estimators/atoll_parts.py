@@ -359,7 +359,9 @@ def explanation_of(
     by_rule = average.weights(assumptions)
     return Explanation(
         tuple(
-            Assumption(a.name, float(w), a.log_evidence - nothing.log_evidence, float(rule))
+            Assumption(
+                a.name, float(w), a.log_evidence - nothing.log_evidence, float(rule), a.log_odds
+            )
             for a, w, rule in zip(assumptions, weights, by_rule)
         ),
         n_labels,

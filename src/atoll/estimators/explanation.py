@@ -41,12 +41,14 @@ class Assumption(NamedTuple):
     weight : in the average
     log_odds : log of how many times more probable it makes the labels than the labels' shares do
     by_rule : its weight by Bayes' rule; None: that is its weight
+    log_before : log of its odds before the labels; None: they follow from that weight
     """
 
     name: str
     weight: float
     log_odds: float
     by_rule: float | None = None
+    log_before: float | None = None
 
 
 @readable
@@ -81,10 +83,7 @@ class Explanation(NamedTuple):
 
         By Bayes' rule the weights are these, times how likely the labels are under each.
         """
-        log_odds = np.array([a.log_odds for a in self.assumptions])
-        by_rule = [a.weight if a.by_rule is None else a.by_rule for a in self.assumptions]
-        with np.errstate(divide="ignore"):  # no weight: none before the labels either
-            log_before = np.log(by_rule) - log_odds
+        log_before = np.array([_log_before(a) for a in self.assumptions])
         shares = np.exp(log_before - log_before.max())
         names = (a.name for a in self.assumptions)
         return dict(zip(names, (shares / shares.sum()).tolist()))
@@ -225,6 +224,15 @@ class Explanation(NamedTuple):
             f"The labels seem to follow {one}, but {self.n_labels} labels cannot tell it from "
             f"{other}."
         )
+
+
+def _log_before(a: Assumption) -> float:
+    """Return the log of an assumption's odds before the labels, up to a constant for all."""
+    if a.log_before is not None:
+        return a.log_before
+    by_rule = a.weight if a.by_rule is None else a.by_rule
+    # No weight: none before the labels either.
+    return float(np.log(by_rule)) - a.log_odds if by_rule > 0 else -np.inf
 
 
 def likely_wrong_in_words(n: int, suspects: str = "") -> str:

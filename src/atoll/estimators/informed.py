@@ -24,6 +24,7 @@ from atoll.estimators import knowledge
 from atoll.estimators.far_rows import by_chunks
 from atoll.estimators.knowledge import ALONE, read_class_prior, read_groups
 from atoll.estimators.parameters import PROBABILITY, check_value
+from atoll.estimators.row_memory import digests_of_rows
 from atoll.estimators.shell import Classifier
 from atoll.estimators.timing import LONG, in_words, seconds_of
 from atoll.estimators.validation import remark_on_order
@@ -392,6 +393,7 @@ class InformedClassifier(Classifier):
         p[~labels.is_labelled] = self._unlabelled(labels, p)
         known = groups != ALONE
         self.group_distributions_[groups[known]] = p[known]
+        self.group_rows_ = digests_of_rows(X[known], groups[known])
         self.transduction_ = self.classes_[np.argmax(p, axis=1)]
 
     def _pooled(self, X: Any, groups: Index, n_groups: int, prior: Array | None = None) -> Array:
@@ -405,6 +407,21 @@ class InformedClassifier(Classifier):
         with self._threads():
             return group_proba(groups, n_groups, draws, shares, prior)
 
+    def _were_in_fit(self, X: Any, groups: Index, in_fit: Index) -> NDArray[np.bool_]:
+        """Return which rows (m, d) the fit had in the same group, (m,): it has heard them already.
+
+        Parameters
+        ----------
+        groups : (m,) which group each row is of
+        in_fit : (G,) which of the fit's groups each is
+        """
+        out = np.zeros(len(groups), bool)
+        some = np.flatnonzero((groups != ALONE) & (in_fit[groups] != ALONE))
+        if len(some) and hasattr(self, "group_rows_"):  # a model of an earlier atoll has none
+            digests = digests_of_rows(X[some], in_fit[groups[some]])
+            out[some] = np.isin(digests, self.group_rows_)
+        return out
+
     @by_chunks
     def predict_proba(self, X: Any, *, groups: Any = None) -> Array:
         """Return class probabilities, averaged over the posterior.
@@ -417,7 +434,7 @@ class InformedClassifier(Classifier):
         X : (m, d)
         groups : (m,) of words or numbers, default=None
             Rows of the same group share a class, with each other and with the rows of that group in
-            the fit. None, NaN or NA: the row is in no group.
+            the fit, which are not counted again. None, NaN or NA: the row is in no group.
 
         Returns
         -------
@@ -434,14 +451,15 @@ class InformedClassifier(Classifier):
         prior = np.tile(self.class_shares_.estimate, (len(names), 1))
         seen = getattr(self, "group_names_", np.empty(0, dtype=object)).tolist()
         place = {name: i for i, name in enumerate(seen)}
-        for i, name in enumerate(names):
-            if name in place:
-                prior[i] = self.group_distributions_[place[name]]
+        in_fit = np.array([place.get(name, ALONE) for name in names])
+        is_known = in_fit != ALONE
+        if is_known.any():
+            prior[is_known] = self.group_distributions_[in_fit[is_known]]
         sizes = np.bincount(codes[codes != ALONE], minlength=len(names))
-        alone = (codes != ALONE) & (sizes[codes] == 1)
-        alone &= ~np.isin(codes, [i for i, name in enumerate(names) if name in place])
+        alone = (codes != ALONE) & (sizes[codes] == 1) & ~is_known[codes]
         codes = np.where(alone, ALONE, codes)
-        pooled = self._pooled(rows, codes, len(names), prior)
+        fresh = np.where(self._were_in_fit(rows, codes, in_fit), ALONE, codes)
+        pooled = self._pooled(rows, fresh, len(names), prior)
         p[codes != ALONE] = pooled[codes[codes != ALONE]]
         return p
 

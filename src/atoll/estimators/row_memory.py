@@ -7,8 +7,10 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
+Index = NDArray[np.intp]
 Made = TypeVar("Made")
 
 
@@ -57,3 +59,35 @@ def digest_of(X: Any) -> bytes:
     for array in arrays:
         found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return found.digest()
+
+
+def digests_of_rows(X: Any, beside: Index) -> NDArray[np.int64]:
+    """Return a number for each row that tells it, and what is beside it, from others, (n,).
+
+    Parameters
+    ----------
+    X : (n, d) dense or sparse
+    beside : (n,)
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 0.0], [1.0, -0.0], [1.0, 0.0]])
+    >>> first, second, third = digests_of_rows(X, np.array([0, 0, 1])).tolist()
+    >>> first == second, first == third
+    (True, False)
+    """
+    out = np.empty(X.shape[0], np.int64)
+    if sparse.issparse(X):
+        X = sparse.csr_array(X, dtype=np.float64, copy=True)
+        X.sum_duplicates()
+        X.eliminate_zeros()
+    for i, one in enumerate(beside.tolist()):
+        found = hashlib.blake2b(repr(one).encode(), digest_size=8)
+        if sparse.issparse(X):
+            part = slice(X.indptr[i], X.indptr[i + 1])
+            found.update(X.indices[part].astype(np.int64).tobytes())
+            found.update(X.data[part].tobytes())
+        else:
+            found.update((X[i].astype(np.float64) + 0.0).tobytes())  # zero has no sign
+        out[i] = int.from_bytes(found.digest(), "little", signed=True)
+    return out

@@ -42,6 +42,7 @@ Array = NDArray[np.float64]
 SHAPES = ("matern", "diffusion", "low_pass")
 EXTENSION_NEIGHBOURS = 10
 SHARPNESS = 4.0  # of the weights of a new row's neighbours, as on the graph's edges
+SAME_PLACE = 1e-9  # of the way to a row's furthest neighbour: rows nearer than that are the same
 LEAST_PULL = 0.2  # of 1 − λ: modes as rough as that have hardly any weight
 FAR_IN_SINGLE = 1e15  # squares of rows farther away may leave the numbers of single precision
 
@@ -118,12 +119,13 @@ class Extension(NamedTuple):
 def extension_weights(distances: Array) -> Array:
     """Return the weights of new rows' neighbours, which sum to one; distances (m, k), sorted.
 
-    exp(−4 d²/d_k²), the graph's own fall-off; a row that lies on rows of the graph is those rows.
+    exp(−4 d²/d_k²), the graph's own fall-off; a row that lies on rows of the graph, but for
+    rounding, is those rows.
     """
     furthest = distances[:, -1:]
     relative = np.divide(distances, furthest, out=np.zeros_like(distances), where=furthest > 0)
     q = np.exp(-SHARPNESS * relative**2)
-    here = distances == 0.0
+    here = relative <= SAME_PLACE
     q = np.where(here.any(axis=1, keepdims=True), here, q)
     return q / q.sum(axis=1, keepdims=True)
 

@@ -198,25 +198,26 @@ class AveragePosterior(NamedTuple):
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
         """Return n joint draws of the class probabilities; X (m, d) -> (n, m, K).
 
-        Each is under one assumption; at rows that it does not reach, under another that does. What
-        makes the average surer moves all of them.
+        Each is under one assumption; at rows that it does not reach, under another that does, and
+        at those that it reaches in part, under it in so many of the draws. What makes the average
+        surer moves all of them.
         """
         X = X if sparse.issparse(X) else np.asarray(X)
         Z, m = self._scaled(X), X.shape[0]
         features = [view.features(Z) for view in self.views]
         told = self._tell(Z)
-        reach = [told * view.reach(one) > 0.5 for view, one in zip(self.views, features)]
-        reached = np.array([reach[part.view] for part in self.components], bool)
+        reach = [told * view.reach(one) for view, one in zip(self.views, features)]
+        reached = np.array([reach[part.view] for part in self.components])
         reached = reached.reshape(len(self.components), m)
         kinds, kind = np.unique(reached, axis=1, return_inverse=True)
         kind = kind.reshape(-1)
-        # Rows that the same assumptions reach share the choice of one, and all rows its place.
+        # Rows that assumptions reach alike share the choice of one, and all rows its place.
         places = rng.permutation((rng.random() + np.arange(n)) / n)
         own = np.array([part.weight for part in self.components])
         shares = max(self.share_weight, LEAST_SHARE_WEIGHT)
         chosen = np.empty((kinds.shape[1], n), np.intp)
-        for j, speaks in enumerate(kinds.T):
-            ends = np.cumsum(np.append(own * speaks, shares))
+        for j, share in enumerate(kinds.T):
+            ends = np.cumsum(np.append(own * share, shares))
             chosen[j] = np.searchsorted(ends / ends[-1], places)
         out = np.empty((n, m, len(self.shares)))
         out[(chosen == len(self.components)).any(axis=0)] = self.shares

@@ -8,7 +8,8 @@ foretells classes better (stacking: Wolpert 1992, Yao et al. 2018). So weights w
 
 is largest: p_ki is the probability of label i given all other labels under assumption k, c_i what
 the label counts, π the weights by Bayes' rule and a what they are worth, in labels. The graph
-without label noise cannot hold a label out, and keeps its weight.
+without label noise cannot hold a label out, and keeps its weight: the first sum is over all k, and
+in the second π and w are shares of what it leaves.
 """
 
 from __future__ import annotations
