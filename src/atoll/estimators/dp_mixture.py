@@ -408,6 +408,7 @@ class DPMixtureClassifier(GenerativeClassifier):
             "reference_log_densities_": reference_log_densities(p, rng, rows),
         }
         held = p.tempering
+        found["foretold_"] = None if held is None else held.foretold
         found["class_power_"] = 1.0 if held is None else held.power
         found["label_noise_"] = 0.0 if held is None else held.noise
         if self.inference == "vb":
