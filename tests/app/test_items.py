@@ -165,6 +165,23 @@ def test_what_stands_in_unlabelled_cells_may_be_said(tmp_path, cells, unlabelled
     assert rows.given.kind == ("whole" if cells[0] == "0" else "text")
 
 
+def test_a_label_that_sounds_like_none_is_a_class_where_classes_name_it(tmp_path):
+    path = write(tmp_path, x=[1, 2, 3, 4], kind=["a", "?", "b", None])
+    with pytest.warns(UserWarning, match="'\\?', which is read as a class"):
+        read_rows(path, "kind", unlabelled="WRONG")
+    rows = read_rows(path, "kind", unlabelled="WRONG", classes=["a", "b", "?"])
+    assert rows.given.labels.tolist() == ["a", "?", "b", None]
+    assert rows.given.classes == ("a", "b", "?")
+
+
+def test_hundreds_of_classes_are_taken_and_thousands_are_not(tmp_path):
+    path = write(tmp_path, x=range(301), kind=[*(f"c{i}" for i in range(300)), None])
+    assert len(read_rows(path, "kind").given.classes) == 300
+    path = write(tmp_path, x=range(2001), kind=[*(f"c{i}" for i in range(2000)), None])
+    with pytest.raises(ValueError, match="2000 different values, more than 1000"):
+        read_rows(path, "kind")
+
+
 def test_a_table_without_rows_is_refused(tmp_path):
     path = write(tmp_path, x=[], kind=[])
     with pytest.raises(ValueError, match="has no rows"):

@@ -240,6 +240,7 @@ def test_another_name_for_this_machine_is_refused(untouched, host):
         "/media/../../etc/passwd",
         "/media/-1",
         "/media/999999999999999999999",
+        "/media/" + "9" * 5000,
         "/media/0%00",
         "/etc/passwd",
         "//etc/passwd",

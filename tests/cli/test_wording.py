@@ -17,6 +17,7 @@ from atoll.cli import main
 from atoll.cli.commands import next_rows
 from atoll.cli.data_commands import make_dataset, reproduce
 from atoll.cli.fit_commands import compare, fit
+from atoll.cli.label import label
 from atoll.cli.next_rows import _written
 from atoll.cli.score import _confusion_lines, confusion_table
 from atoll.cli.terminal import table_lines
@@ -111,6 +112,8 @@ def test_a_bad_value_is_named_with_the_option_that_was_typed(made, monkeypatch, 
     [
         (fit, "n_jobs must be None or a whole number, got 0.", "--n-jobs 0: give a whole number."),
         (fit, "y has no labelled row.", "the column 'kind' has no labelled row."),
+        (fit, "if so, classes=[…] says so.", "if so, --set classes= with all names says so."),
+        (label, "if so, classes=[…] says so.", "if so, --classes with all names says so."),
         (fit, "Raise n_warmup.", "Raise n_warmup (--set n_warmup=N)."),
         (fit, "raise x: n_warmup counts.", "raise x: --set n_warmup counts."),
         (fit, "give them as class_prior.", "give them as --class-share CLASS=SHARE."),

@@ -201,3 +201,9 @@ def test_a_comment_above_the_header_is_named(tmp_path):
         read_table(path)
     path.write_text("# exported 2024\nx;y\n1;2\n")  # which can be read, as one column
     assert "seems not to be the header: delete" in column_hint("x", read_table(path))
+
+
+def test_a_table_of_one_column_whose_header_has_spaces_is_answered_with_the_separator():
+    hint = column_hint("kind", pd.DataFrame({"a b  kind": ["1 2  x"]}))
+    assert hint.endswith("If spaces separate the cells, put commas or tabs in their place.")
+    assert "did you mean" in column_hint("kin", pd.DataFrame({"a b": [1], "kind": [1]}))

@@ -297,3 +297,11 @@ def test_cut_points_move_by_themselves_and_not_all_together_alone():
     # Moves that shift or stretch all of them leave the ratio of two gaps as it is.
     log_ratio = model.draws_["log_gap_2"] - model.draws_["log_gap_1"]
     assert len(np.unique(log_ratio.round(6))) > 2
+
+
+@pytest.mark.parametrize("inference", ["ep", "vb", "mcmc"])
+def test_a_null_region_too_wide_for_double_precision_is_named(inference):
+    model = NullCategoryClassifier(inference=inference, null_width=1e6)
+    said = "null_width must be a number at least 0 and at most 1000 .*got 1000000.0"
+    with pytest.raises(ValueError, match=said):
+        model.fit([[0.0], [1.0], [2.0]], [0, 1, -1])

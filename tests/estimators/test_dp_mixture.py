@@ -213,7 +213,7 @@ def test_a_cluster_of_two_workers_gives_the_same_fit_and_survives_a_killed_worke
     da = pytest.importorskip("dask.array")
     distributed = pytest.importorskip("distributed")
     X, _, y = pinwheel(900)
-    short = {"max_iter": 8, "tol": -1.0}
+    short = {"max_iter": 8, "tol": 0.0}
     in_memory = classifier(**short).fit(X, y)
     looks = tmp_path / "looks"
     looks.mkdir()
@@ -585,3 +585,18 @@ def test_rows_whose_squares_overflow_are_refused_by_column(options):
 def test_one_fold_is_refused():
     with pytest.raises(ValueError, match="n_folds must be 0, for none, or at least 2, got 1"):
         DPMixtureClassifier(n_folds=1).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_iterations_that_do_not_suffice_are_counted_from_the_start_on():
+    X, _, y = pinwheel(90)
+    with pytest.warns(ConvergenceWarning, match=r"not converged 5 iterations after .* \(5\)"):
+        classifier(n_components=8, max_iter=5, tol=0.0).fit(X, y)
+    with pytest.raises(ValueError, match="tol must be a number at least 0, got -1"):
+        classifier(tol=-1).fit(X, y)
+
+
+@pytest.mark.parametrize("covariance", ["auto", "full", "diagonal", "tied"])
+def test_a_number_of_factors_is_refused_where_there_are_none(covariance):
+    X, _, y = pinwheel(30)
+    with pytest.raises(ValueError, match=r"n_factors is of .*got 2; use covariance=\"factor\""):
+        classifier(covariance=covariance, n_factors=2).fit(X, y)

@@ -15,7 +15,14 @@ from atoll import AtollClassifier, GraphGPClassifier, load_model, make_preproces
 from atoll.core.labels import parse_labels
 from atoll.datasets import hide_labels, make_crescents
 from atoll.diagnostics.wrong_rows import kept_error
-from atoll.estimators import MODELS, informed
+from atoll.estimators import (
+    MODELS,
+    DPMixtureClassifier,
+    InformativeVectorClassifier,
+    LaplacianRLSClassifier,
+    SSGPClassifier,
+    informed,
+)
 from atoll.estimators.graph_rows import RowGraph
 from atoll.estimators.informed import PROVISO, Shares, Suspects, looks_picked
 from atoll.estimators.knowledge import read_class_prior, read_groups, read_weights
@@ -498,8 +505,46 @@ def test_every_classifier_leaves_rows_out(crescents):
     model = ProbitGPClassifier(inference="ep").fit(X, y)
     assert pd.isna(model.predict(X, reject_below=1.0)).any()
     assert model.estimate_error(X).n_kept == len(X)
-    assert "no held-out label has checked that" in str(model.estimate_error(X))
     assert all(hasattr(kind, "estimate_error") for kind in MODELS.values())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ProbitGPClassifier(inference="ep"),
+        SSGPClassifier(selection="evidence", random_state=0),
+        InformativeVectorClassifier(),
+        DPMixtureClassifier(n_components=3, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_labels_that_a_model_holds_out_correct_its_error(model, crescents, tmp_path):
+    X, _, y = crescents
+    model.fit(X, y)
+    found = model.estimate_error(X)
+    held = model.diagnostics_
+    assert found.n_held_out == (held["held_out"]["n_labels"] if "held_out" in held
+                                else held["n_held_out"]) == 12  # fmt: skip
+    assert "12 labels of the fit, each predicted from the others, correct that" in str(found)
+    p, codes, _ = model._held_out_labels()
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-9)
+    if "held_out" in held:
+        assert np.mean(p.argmax(axis=1) != codes) == held["held_out"]["error"]
+    save_model(model, tmp_path / "model.atoll")
+    assert load_model(tmp_path / "model.atoll").estimate_error(X) == found
+    few = np.array([None] * len(y), dtype=object)  # two of each class: too few others
+    few[np.flatnonzero(y == 0)[:2]], few[np.flatnonzero(y == 1)[:2]] = 0, 1
+    assert "no held-out label corrects that" in str(model.fit(X, few).estimate_error(X))
+
+
+def test_labels_that_chose_a_machine_do_not_correct_its_error(crescents):
+    X, _, y = crescents
+    model = LaplacianRLSClassifier(random_state=0).fit(X, y)
+    assert model.diagnostics_["held_out"]["n_labels"] == 12
+    assert "no held-out label corrects that" in str(model.estimate_error(X))
+    kept = str(model.estimate_error(X, reject_below=0.8))
+    assert "no held-out label that would be kept corrects that" in kept
 
 
 def test_limits_of_the_error_hold_where_doubts_are_right():

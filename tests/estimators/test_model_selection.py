@@ -309,18 +309,32 @@ def test_scores_of_probabilities_go_with_the_order_of_the_classes_and_folds_may_
     right = p[np.arange(30), rank[known]]
     found = {
         name: atoll_cross_val_score(model, x, y, cv=folds, scoring=name).mean()
-        for name in ("neg_log_loss", "roc_auc_ovr")
+        for name in ("neg_log_loss", "neg_brier_score", "roc_auc_ovr")
     }
+    brier = -((p - np.eye(3)[rank[known]]) ** 2).sum(axis=1).mean()
+    assert found["neg_brier_score"] == pytest.approx(brier, rel=0.05)
     assert found["neg_log_loss"] == pytest.approx(np.log(right).mean(), rel=0.05)
     assert found["roc_auc_ovr"] > 0.95
     few = y.copy()
     few[known & (rank == 2)] = None
     few[np.flatnonzero(known & (rank == 2))[:2]] = "high"  # two labels for three folds
-    scores = atoll_cross_val_score(model, x, few, cv=3, scoring="neg_log_loss")
-    assert np.isfinite(scores).all()
+    proper = "neg_log_loss", "neg_brier_score"
+    for name in proper:
+        scores = atoll_cross_val_score(model, x, few, cv=3, scoring=name)
+        assert np.isfinite(scores).all()
     few[np.flatnonzero(few == "high")[0]] = None
-    with pytest.raises(ValueError, match="all labels of the class 'high', which its fit"):
-        atoll_cross_val_score(GraphGPClassifier(), x, few, cv=3, scoring="neg_log_loss")
+    for name in proper:
+        with pytest.raises(ValueError, match="all labels of the class 'high', which its fit"):
+            atoll_cross_val_score(GraphGPClassifier(), x, few, cv=3, scoring=name)
+
+
+def test_the_brier_score_of_two_classes_is_that_of_scikit_learn():
+    X, truth, known = two_blobs()
+    model, y = GraphGPClassifier(random_state=0), np.where(known, truth, -1)
+    folds = SemiSupervisedKFold(3, random_state=0)
+    found = atoll_cross_val_score(model, X, y, cv=folds, scoring="neg_brier_score")
+    wanted = cross_val_score(model, X, y, cv=folds, scoring="neg_brier_score")
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
 def two_blobs(n=60, n_labelled=24):

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
+from atoll.core.chunks import RowChunks
 from atoll.estimators import (
     AtollClassifier,
     GraphGPClassifier,
@@ -152,3 +153,13 @@ def test_the_columns_of_a_fit_in_another_table_are_answered_with_how_to_take_the
         np.testing.assert_array_equal(found, model.predict_proba(frame))
     with pytest.raises(ValueError, match=r"yet now missing:\n- b\n$"):
         model.predict(frame[["a"]].assign(z=1.0))
+
+
+def test_chunks_with_the_columns_in_another_order_are_told_what_to_do():
+    frame = pd.DataFrame(ROWS, columns=["a", "b"])
+    model = GraphGPClassifier(random_state=0).fit(frame, SOME)
+    turned = RowChunks(lambda: iter([(frame[["b", "a"]], SOME)]))
+    with pytest.raises(
+        ValueError, match=r"(?s)^The feature names.*Make every chunk hold .* rows\["
+    ):
+        model.predict(turned)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from atoll.app.store import Subject, check_class_name
 from atoll.core.extras import import_extra
 from atoll.core.labels import parse_labels, read_target
+from atoll.core.markers import is_null, markers_of
 from atoll.core.near_names import near_name
 from atoll.core.null_words import NULL_WORDS, about_words, with_words
 from atoll.core.remarks import warn_user
@@ -47,7 +48,7 @@ MEDIA = {"image": PICTURES, "audio": SOUNDS}
 FILE_COLUMN = "file"
 """The column that a folder of pictures has as a table."""
 
-MAX_CLASSES = 200
+MOST_WORDS, MOST_NUMBERS = 1000, 200  # as classes: more are names of rows, or measurements
 _LONG_TEXT = 40  # average number of characters from which on a column of words is a text
 _MOST_CELLS, _MOST_CELL, _MOST_TEXT = 100, 500, 50_000  # shown: columns, and characters of each
 
@@ -262,17 +263,21 @@ def _read_given(frame: pd.DataFrame, target: str, classes: Sequence[str], unlabe
     if NULL_WORDS.intersection(wanted) and not is_numeric(frame[target]):
         unlabelled = None  # there is no doubt what such a word means
     markers = _markers(unlabelled, is_numeric(frame[target]))
-    found = parse_labels(read_target(frame[target]), unlabelled=markers)
+    y = read_target(frame[target])
+    known = {*wanted, *markers_of(markers)}
+    is_named = not is_numeric(frame[target]) and all(is_null(v) or v in known for v in y)
+    found = parse_labels(y, unlabelled=markers, classes=wanted if is_named and wanted else None)
     if found.is_labelled.all():
         raise ValueError(
             f"the target column {target!r} has no blank cell: every row has a label already. Leave "
             "the cells blank that are to be labelled, say by --unlabelled what stands in them, or "
             "name another column by --target."
         )
-    if len(found.classes) > MAX_CLASSES:
+    most = MOST_NUMBERS if is_numeric(frame[target]) else MOST_WORDS
+    if len(found.classes) > most:
         raise ValueError(
             f"the target column {target!r} holds {len(found.classes)} different values, more than "
-            f"{MAX_CLASSES}; labels are classes. Name another column by --target."
+            f"{most}; labels are classes. Name another column by --target."
         )
     kinds = {"i": "whole", "u": "whole", "f": "whole", "b": "boolean"}
     kind = kinds.get(found.classes.dtype.kind, "text") if len(found.classes) else "text"

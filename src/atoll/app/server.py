@@ -24,6 +24,7 @@ from atoll.app.session import Session, StaleError
 from atoll.core.extras import import_extra
 
 MAX_BODY = 64 * 1024
+LONGEST_NUMBER = 18  # digits of the number of a row
 MOST_AT_ONCE = 60  # connections; a browser opens six
 MIN_PASSWORD = 12
 _LOCAL = ("127.0.0.1", "localhost")
@@ -180,7 +181,7 @@ class _Page:
             "/class": self.add_class,
             "/export": self.export,
         }
-        looks = {"/picture": self.picture, "/colours": self.colours, "/media/{row:int}": self.media}
+        looks = {"/picture": self.picture, "/colours": self.colours, "/media/{row}": self.media}
         routes = [
             Route("/", self._guarded(self.index, needs_cookie=False), methods=["GET"]),
             Route("/page/{name}", self._guarded(self.static, needs_cookie=False), methods=["GET"]),
@@ -277,7 +278,9 @@ class _Page:
         return self.responses.JSONResponse(await self.in_thread(self.session.colours))
 
     async def media(self, request: Any) -> Any:
-        found = await self.in_thread(self.session.rows.media, request.path_params["row"])
+        row = request.path_params["row"]
+        is_number = len(row) <= LONGEST_NUMBER and row.isascii() and row.isdecimal()
+        found = await self.in_thread(self.session.rows.media, int(row)) if is_number else None
         if found is None:
             raise RefusedError(404, "there is nothing to show for this row.")
         # A browser that opens the file itself runs nothing that may be in it.

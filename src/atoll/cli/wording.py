@@ -39,7 +39,6 @@ _IN_SHELL = {
     "predict corrects them, transduction_ keeps them as given,": "`atoll predict` corrects them,",
     "suspect_labels() lists": "`atoll suspects` lists",
     "give unlabelled a list that has": "give --unlabelled",
-    "classes=[…] says so": "--set classes= with all names says so",
     "With checkpoint=, the same call goes": "With --checkpoint FOLDER the same command goes",
 }
 
@@ -74,6 +73,8 @@ def in_options(
     message = _BOTH.sub(r"\1", message)
     for of_python, of_the_shell in _IN_SHELL.items():
         message = message.replace(of_python, of_the_shell)
+    named = "--classes" if "classes" in options else "--set classes="
+    message = message.replace("classes=[…] says so", f"{named} with all names says so")
     head, colon, rest = message.partition(": ")
     if colon and head in options:  # the rest speaks of what the option was given
         return f"{options[head].partition(' ')[0]}: {rest}"

@@ -177,6 +177,12 @@ def column_hint(name: str, frame: pd.DataFrame) -> str:
     several = [part.strip() for part in str(name).split(",")]
     if len(several) > 1 and set(several) <= set(frame.columns):
         return f"name {listed(several)} one by one."
+    first = str(next(iter(frame.columns), ""))
+    if len(frame.columns) == 1 and name in first.split():
+        return (
+            f"its only column is {first!r}. If spaces separate the cells, put commas or tabs in "
+            "their place."
+        )
     close = near_name(name, list(frame.columns))
     if close is not None:
         return f"did you mean {close!r}?"

@@ -144,7 +144,7 @@ class KeptError(NamedTuple):
             kept = f"{self.n_kept} of {self.n_rows} rows are kept."
             which = f"{kept} About {self.error:.1%} of them are predicted wrongly"
         assumed = ", if these rows are like those of the fit"
-        checked = "no held-out label has checked that"
+        checked = f"no held-out label {'that would be kept ' * is_part}corrects that"
         if n:
             assumed = ", if the labelled rows are a random sample of rows like these"
             of_fit = "of the fit that would be kept" if is_part else "of the fit"

@@ -7,6 +7,7 @@ from typing import Any
 from atoll.estimators.shell import Fit
 from atoll.models.belief import HeldOut, doubted
 from atoll.models.calibration import Calibration, Evidence
+from atoll.models.foretold import Foretold
 
 LEAST_BELIEF = 0.7  # belief in a fit's class probabilities below which the verdict warns
 FULL_BELIEF = 0.995  # from this belief on, they are said to count in full
@@ -19,7 +20,8 @@ NOT_BORNE_OUT = (
 
 def as_plain(held_out: HeldOut) -> dict[str, Any]:
     """Return what labels held out say as `diagnostics_` holds it."""
-    return held_out._asdict() | {"shares": held_out.shares.tolist()}
+    told = held_out._asdict() | {"shares": held_out.shares.tolist()}
+    return {name: value for name, value in told.items() if name != "foretold"}
 
 
 def in_words(held_out: HeldOut, who: str = "the model", *, counts: bool = True) -> str:
@@ -50,8 +52,11 @@ def with_doubt(fit: Fit, held_out: HeldOut | None) -> Fit:
         posterior=fit.posterior._replace(doubt=held_out.doubt),
         transduction=None if rows is None else doubted(rows, held_out.doubt),
     )
+    foretold = held_out.foretold
+    if foretold is not None:
+        foretold = foretold._replace(proba=doubted(foretold.proba, held_out.doubt))
     return _telling(
-        doubting, as_plain(held_out), in_words(held_out), held_out.belief < LEAST_BELIEF
+        doubting, as_plain(held_out), in_words(held_out), held_out.belief < LEAST_BELIEF, foretold
     )
 
 
@@ -60,7 +65,9 @@ def with_word(fit: Fit, held_out: HeldOut | None) -> Fit:
     if held_out is None:
         return fit
     said = in_words(held_out, counts=False)
-    return _telling(fit, as_plain(held_out), said, held_out.belief < LEAST_BELIEF)
+    return _telling(
+        fit, as_plain(held_out), said, held_out.belief < LEAST_BELIEF, held_out.foretold
+    )
 
 
 def with_calibration(fit: Fit, calibration: Calibration, machine: Evidence) -> Fit:
@@ -75,13 +82,17 @@ def with_calibration(fit: Fit, calibration: Calibration, machine: Evidence) -> F
     doubts = b < LEAST_BELIEF and machine.n_labels >= LEAST_HELD_OUT
     said = f"{said} {NOT_BORNE_OUT}" if doubts else said
     found = {"belief": b, "n_labels": machine.n_labels, "error": machine.error}
-    return _telling(fit, found, said, doubts)
+    # They chose the machine's settings, which flatters it: as audits they would promise too much.
+    return _telling(fit, found, said, doubts, None)
 
 
-def _telling(fit: Fit, found: dict[str, Any], said: str, warns: bool) -> Fit:
+def _telling(
+    fit: Fit, found: dict[str, Any], said: str, warns: bool, foretold: Foretold | None
+) -> Fit:
     """Return the fit with what was found on labels held out in its diagnostics and its verdict."""
     verdict = f"{fit.diagnostics['verdict']}\n{said}"
     return fit._replace(
         diagnostics={**fit.diagnostics, "held_out": found, "verdict": verdict},
+        attributes={**fit.attributes, "foretold_": foretold},
         remarks=fit.remarks + ((said,) if warns else ()),
     )

@@ -51,6 +51,7 @@ from atoll.models.gaussian_components import NormalPrior
 
 Array = NDArray[np.float64]
 
+N_FACTORS = 5  # unless another number is asked for
 FULL_FEATURES = 50  # up to this many features, "auto" takes full covariances
 POWER_TO_MENTION = 0.2  # the verdict speaks of a mean power below it
 LARGEST = 1e100  # deviation of features that are not scaled: beyond it squares would overflow
@@ -76,7 +77,7 @@ class DPMixtureClassifier(GenerativeClassifier):
         Of the components; "tied" is one for all, "factor" is W Wᵀ plus a diagonal. "auto" is
         "full" up to 50 features, and beyond them "factor", or "diagonal" with `inference="vb"`.
     n_factors : int, default=5
-        Columns of W, where `covariance` is "factor".
+        Columns of W, where `covariance` is "factor"; with other covariances it is refused.
     inference : {"map", "vb"}, default="map"
         The maximum of the posterior by EM, or variational Bayes (with "full" and "diagonal"
         covariances), which keeps the uncertainty of weights, means and covariances and is better
@@ -103,9 +104,9 @@ class DPMixtureClassifier(GenerativeClassifier):
     n_starts : int, default=4
         Starts, of which the best goes on with all rows.
     max_iter : int, default=300
-        Iterations at most.
+        Iterations at most, after those of the start, of which there are as many or 60 at most.
     tol : float, default=1e-5
-        The gain in log-posterior, per number of the data, below which EM ends.
+        The gain in log-posterior, per number of the data, at which EM ends; at least 0.
     n_folds : int, default=5
         Folds of the labels, each held out of a fit of at most 5000 rows and predicted from it.
         Class probabilities are then tempered to what these labels bear out: to a power between the
@@ -191,7 +192,7 @@ class DPMixtureClassifier(GenerativeClassifier):
             "extra_classes": Whole(0) | Listed("a sequence of names"),
             "n_starts": Whole(1),
             "max_iter": Whole(1),
-            "tol": Number(),
+            "tol": Number(least=0),
             "n_folds": Whole(0),
             "step_decay": Number(above=0.5, most=1),
             "checkpoint": CHECKPOINT,
@@ -205,7 +206,7 @@ class DPMixtureClassifier(GenerativeClassifier):
         *,
         n_components: int = 20,
         covariance: str = "auto",
-        n_factors: int = 5,
+        n_factors: int = N_FACTORS,
         inference: str = "map",
         concentration: float = 2.0,
         class_concentration: float = 1.0,
@@ -407,6 +408,7 @@ class DPMixtureClassifier(GenerativeClassifier):
             "reference_log_densities_": reference_log_densities(p, rng, rows),
         }
         held = p.tempering
+        found["foretold_"] = None if held is None else held.foretold
         found["class_power_"] = 1.0 if held is None else held.power
         found["label_noise_"] = 0.0 if held is None else held.noise
         if self.inference == "vb":
@@ -427,8 +429,8 @@ class DPMixtureClassifier(GenerativeClassifier):
             verdict = f"{method.title} was interrupted after {reached}"
         else:
             verdict = (
-                f"{method.title} had not converged after {n} iterations; raise max_iter "
-                f"({self.max_iter}) or tol ({self.tol:g})."
+                f"{method.title} had not converged {self.max_iter} iterations after its start; "
+                f"raise max_iter ({self.max_iter}) or tol ({self.tol:g})."
             )
         remarks = []
         full = np.flatnonzero(n_used == self.n_components)
@@ -460,11 +462,16 @@ class DPMixtureClassifier(GenerativeClassifier):
 
     def _model(self, d: int, shift: Array) -> Mixture:
         """Return the model of d features; the prior's mean is given for rows minus `shift`."""
-        C = len(self.classes_)
+        C, covariance = len(self.classes_), self._covariance(d)
+        if covariance != "factor" and self.n_factors != N_FACTORS:
+            raise ValueError(
+                f'n_factors is of covariance="factor": with {covariance!r} covariances it must be '
+                f'{N_FACTORS}, the default, got {self.n_factors!r}; use covariance="factor".'
+            )
         return Mixture(
             C,
             int(self.n_components),
-            self._covariance(d),
+            covariance,
             min(int(self.n_factors), d),
             self._prior(d, shift),
             float(self.concentration),

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from atoll.core.chunks import (
     CHUNK_ROWS,
+    RowChunks,
     RowSource,
     chunks_of,
     is_dask,
@@ -28,7 +29,7 @@ from atoll.core.rows import AUTO, EUCLIDEAN
 from atoll.core.value_spans import counted_together
 from atoll.estimators.far_values import remark_on_far_values
 from atoll.estimators.progress import Progress
-from atoll.estimators.validation import read_chosen
+from atoll.estimators.validation import COLUMNS_OF_FIT, read_chosen
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -174,7 +175,14 @@ def _in_order(model: Any, of: Callable[[Any], Any], X: Any) -> Any:
     def answer(number: int, rows: Any, y: Any) -> Any:
         if not rows.shape[0]:
             return None
-        return of(np.asarray(rows) if isinstance(rows, np.memmap) else rows)
+        try:
+            return of(np.asarray(rows) if isinstance(rows, np.memmap) else rows)
+        except ValueError as error:
+            said, fix, _ = str(error).partition(COLUMNS_OF_FIT)
+            if not fix or not isinstance(X, RowChunks):
+                raise
+            every = "Make every chunk hold the columns of the fit alone, in their order:"
+            raise ValueError(f"{said}{every} rows[model.feature_names_in_].") from error
 
     with Progress(getattr(model, "verbose", False), "predicting", "rows", total=n) as bar:
         parts = (part for part in chunks.each(answer, bar.count) if part is not None)

@@ -30,6 +30,7 @@ from atoll.estimators.timing import LONG, in_words, seconds_of
 from atoll.estimators.validation import remark_on_order
 from atoll.models.average import label_doubts, pooling
 from atoll.models.average.label_doubts import LabelRecord
+from atoll.models.foretold import FEWEST_OTHERS
 from atoll.models.groups import group_proba
 
 Array = NDArray[np.float64]
@@ -46,7 +47,6 @@ SHARE_LIMITS = (0.05, 0.95)
 SHOWN = 10  # suspect labels that are printed
 WORTH_A_LOOK = 0.05  # probability of being wrong
 NO_NAMES: NDArray[Any] = np.empty(0, dtype=object)
-FEWEST_OTHERS = 3  # other labels that a class needs for one of its labels to be held out
 
 
 @readable

@@ -28,8 +28,6 @@ from atoll.estimators.parameters import Whole, check_value
 
 Index = NDArray[np.intp]
 
-LOG_LOSS = "neg_log_loss"  # the scorer of scikit-learn that refuses folds without some class
-
 NO_CLASSES = (
     "y is an array of objects with numbers and nulls, in which scikit-learn's scorers see no "
     'classes: scores by name, such as "accuracy", will be nan. Mark unlabelled rows by -1, make '
@@ -314,25 +312,43 @@ def cross_val_score(
 
 def _scorer(estimator: Any, scoring: Any) -> Any:
     """Return a function of model, rows and labels; scikit-learn's by name see sorted classes."""
-    if scoring == LOG_LOSS:
-        return _minus_log_loss
+    if isinstance(scoring, str) and scoring in OF_EVERY_CLASS:
+        return OF_EVERY_CLASS[scoring]
     found = check_scoring(estimator, scoring=scoring)
     return found if not isinstance(scoring, str) else lambda m, X, y: found(_InOrder(m), X, y)
 
 
 def _minus_log_loss(model: Any, X: Any, y: NDArray[Any]) -> float:
     """Return minus the log-loss of labels, which need not have every class of the model."""
+    p, places = _predicted(model, X, y)
+    right = p[np.arange(len(p)), places]
+    return float(np.log(np.clip(right, np.finfo(np.float64).eps, 1.0)).mean())
+
+
+def _minus_brier(model: Any, X: Any, y: NDArray[Any]) -> float:
+    """Return minus the Brier score of labels, as above; with two classes half of it."""
+    p, places = _predicted(model, X, y)
+    p[np.arange(len(p)), places] -= 1.0
+    total = float((p**2).sum(axis=1).mean())
+    return -0.5 * total if p.shape[1] == 2 else -total
+
+
+# Scorers of scikit-learn that refuse folds without some class.
+OF_EVERY_CLASS = {"neg_log_loss": _minus_log_loss, "neg_brier_score": _minus_brier}
+
+
+def _predicted(model: Any, X: Any, y: NDArray[Any]) -> tuple[NDArray[np.float64], list[int]]:
+    """Return class probabilities (m, K), and which column is that of each label."""
     places = {name: j for j, name in enumerate(model.classes_.tolist())}
     unknown = [name for name in dict.fromkeys(y.tolist()) if name not in places]
     if unknown:
         raise ValueError(
             f"a fold tests all labels of the class {unknown[0]!r}, which its fit then does not "
-            "know, and the log-loss of these is infinite; label more rows of the class, leave its "
-            'label out of y, or take another scoring, such as "accuracy".'
+            "know, and has no probability for; label more rows of the class, leave its label out "
+            'of y, or take another scoring, such as "accuracy".'
         )
-    p = np.asarray(model.predict_proba(X), dtype=np.float64)
-    right = p[np.arange(len(p)), [places[name] for name in y.tolist()]]
-    return float(np.log(np.clip(right, np.finfo(np.float64).eps, 1.0)).mean())
+    p = np.array(model.predict_proba(X), dtype=np.float64)
+    return p, [places[name] for name in y.tolist()]
 
 
 class _InOrder(ClassifierMixin, BaseEstimator):

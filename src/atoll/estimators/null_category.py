@@ -60,6 +60,7 @@ ONE_EACH = (
     "With one label per class none can be hidden to test whether the null category holds: its word "
     "counts {:.0%}, the shares the rest. A second label of each class would tell."
 )
+WIDEST = 1000.0  # null region: of wider ones nothing is left in double precision
 NOT_HIDDEN = (
     "No label was hidden from the fit to test whether the null category holds here, and class "
     "probabilities are its own; n_folds=5 tests it."
@@ -80,7 +81,8 @@ class NullCategoryClassifier(Classifier):
     Parameters
     ----------
     null_width : float or "sample", default=1.0
-        w, in units of the noise of z, which has variance one. 0 switches the null region off.
+        w, in units of the noise of z, which has variance one; at most 1000. 0 switches the null
+        region off.
         "sample" learns it, under a log-normal prior centred on one.
     missing_rates : None, "sample", "share" or (K,) numbers, default=None
         The chance that a row of each class has no label. None: the same for all, so that a missing
@@ -187,7 +189,7 @@ class NullCategoryClassifier(Classifier):
     compares_columns = True
     parameters = (
         {
-            "null_width": Number(least=0) | OneOf("sample"),
+            "null_width": Number(least=0, most=WIDEST) | OneOf("sample"),
             "missing_rates": Nothing("the same for all classes")
             | OneOf("sample", "share")
             | Listed("one number in [0, 1) per class", Number(least=0, below=1)),

@@ -158,6 +158,8 @@ TYPES: dict[str, SavedType] = {
     "mixture-statistics": SavedType("atoll.models.dp_mixture.em.Statistics"),
     "mixture-tempering": SavedType("atoll.models.dp_mixture.tempering.Tempering"),
     "mixture-variational-state": SavedType("atoll.models.dp_mixture.model.VariationalState"),
+    # Labels that were held out.
+    "labels-foretold": SavedType("atoll.models.foretold.Foretold"),
     # Kernels, graphs, densities, tables.
     "blurred-rows": SavedType("atoll.core.densities.Blurred"),
     "density-with-constants": SavedType("atoll.core.densities.WithConstants"),

@@ -69,6 +69,7 @@ from atoll.estimators.validation import (
     read_rows,
     remark_on_table,
 )
+from atoll.models.foretold import audits_of
 
 Array = NDArray[np.float64]
 Knowledge = Callable[[PartialLabels], PartialLabels]
@@ -512,7 +513,7 @@ class Classifier(SemiSupervisedClassifier):
 
     def _held_out_labels(self) -> tuple[Array, NDArray[np.intp], Array]:
         """Return rows predicted without their labels (a, K), these (a,), and what each counts."""
-        return np.empty((0, len(self.classes_))), np.empty(0, np.intp), np.empty(0)
+        return audits_of(self)
 
     @by_chunks
     def predict_entropy(self, X: Any) -> Array:

@@ -246,13 +246,16 @@ def _no_numbers(estimator: BaseEstimator, why: Any) -> str:
     )
 
 
+COLUMNS_OF_FIT = "Pass the columns of the fit alone, in their order:"
+
+
 def _chosen_columns(estimator: BaseEstimator, X: Any) -> str:
     """Say how to select a fit's columns from a table that has them all; "" if it does not."""
     names = list(getattr(estimator, "feature_names_in_", ()))
     if not set(names) <= set(map(str, getattr(X, "columns", ()))):
         return ""
     chosen = "X[model.feature_names_in_]" if hasattr(X, "iloc") else f"X.select({names!r})"
-    return f"Pass the columns of the fit alone, in their order: {chosen}."
+    return f"{COLUMNS_OF_FIT} {chosen}."
 
 
 def check_size(X: Any, names: Sequence[str] | None) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from atoll.models import class_shares
 from atoll.models.calibration import can_be_held_out
+from atoll.models.foretold import Foretold
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -44,6 +45,7 @@ class HeldOut(NamedTuple):
     error : share of them that the model's most probable class is not
     log_loss : of the model's class probabilities at them, at most that of 1e-12
     log_loss_of_shares : the same, of π
+    foretold : the labels, with the model's class probabilities at them; None: not kept
     """
 
     belief: float
@@ -52,6 +54,7 @@ class HeldOut(NamedTuple):
     error: float
     log_loss: float
     log_loss_of_shares: float
+    foretold: Foretold | None = None
 
     @property
     def doubt(self) -> Array:
@@ -106,6 +109,7 @@ def weigh(
         float(parts @ (log_proba.argmax(axis=1) != codes)),
         float(-np.log(of_model) @ parts),
         float(-np.log(of_shares) @ parts),
+        Foretold(np.exp(log_proba), codes, counts),
     )
 
 

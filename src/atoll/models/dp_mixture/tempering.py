@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp
 
+from atoll.models.foretold import Foretold
+
 Array = NDArray[np.float64]
-Codes = NDArray[np.integer]
+Codes = NDArray[np.intp]
 
 # The prior's grid, with weights before normalisation: mostly the mixture as it is.
 POWERS = np.array([1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0])
@@ -38,6 +40,7 @@ class Tempering(NamedTuple):
     log_share_weight : of the shares: log of what is left of one
     power, noise : posterior means of β and ε
     n_held_out : labels that were held out
+    foretold : these, with their class probabilities; None: not kept
     """
 
     log_shares: Array
@@ -47,6 +50,7 @@ class Tempering(NamedTuple):
     power: float
     noise: float
     n_held_out: int
+    foretold: Foretold | None = None
 
     def log_proba(self, log_joint: Array) -> Array:
         """Return log P(c | x), β and ε averaged out; log p(x, c) (..., C) -> (..., C)."""
@@ -85,7 +89,7 @@ def weigh(log_joint: Array, codes: Codes, counts: NDArray[Any]) -> Tempering:
         weight += each.sum(axis=1)
     weights -= logsumexp(weights)
     p, some = np.exp(weights), POWERS > 0
-    return Tempering(
+    tempering = Tempering(
         log_shares,
         POWERS[some],
         logsumexp(weights + log_rest, axis=1)[some],
@@ -94,6 +98,8 @@ def weigh(log_joint: Array, codes: Codes, counts: NDArray[Any]) -> Tempering:
         float(p.sum(axis=0) @ NOISES),
         len(codes),
     )
+    told = np.exp(tempering.log_proba(log_joint))
+    return tempering._replace(foretold=Foretold(told, codes, np.ones(len(codes))))
 
 
 def _log_tempered(log_joint: Array, log_shares: Array, power: float) -> Array:
