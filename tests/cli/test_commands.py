@@ -190,7 +190,8 @@ def test_fit_says_what_it_does(data, tmp_path):
     assert "Classes: cat (6), dog (6)" in said
     assert "Numeric columns, standardised: height, weight" in said
     verdict = load_model(tmp_path / "m.atoll").estimator.diagnostics_["verdict"]
-    assert re.search(r" Try n_warmup=\d+ \(\d+ now\), then n_samples=\d+ \(\d+ now\)\.$", verdict)
+    advice = r" Try n_warmup=\d+ \(\d+ now\), then n_samples=\d+ \(\d+ now\)\.$"
+    assert re.search(advice, verdict, re.MULTILINE)
     assert verdict.replace("n_warmup", "--set n_warmup").replace("n_sam", "--set n_sam") in said
     assert "\nDo not trust this fit yet: the next line says why.\n- The chains have" in said
     assert f"Model saved in {tmp_path / 'm.atoll'}" in said

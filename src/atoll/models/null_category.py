@@ -337,6 +337,7 @@ def _hidden_labels(
     The only label of a class is not hidden; None where there is nothing to hide. C is that of all
     rows, of which unlabelled and hidden ones enter only `with_others`.
     """
+    # Many parameters because a fit and all that it was made from are needed anew.
     seen, every = labels.is_labelled, np.arange(len(inputs))
     codes = np.where(seen, labels.codes, -1)
     theta, phi = found.log_parameters, found.region_parameters
