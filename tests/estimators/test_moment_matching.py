@@ -155,6 +155,16 @@ def test_with_unlabelled_rows_the_verdict_says_how_hidden_labels_were_foretold(i
     np.testing.assert_allclose(tested.predict_proba(X), (1 - doubt.sum()) * own + doubt)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"inference": "vb"}, {"inference": "mcmc", "n_warmup": 10, "n_samples": 20, "n_chains": 2}],
+)
+def test_without_folds_the_verdict_says_that_no_label_was_hidden(options):
+    X, _, y = crescents(12)
+    model = fit_quietly(NullCategoryClassifier(n_folds=0, random_state=0, **options), X, y)
+    assert model.diagnostics_["verdict"].count("No label was hidden from the fit to test") == 1
+
+
 def test_one_label_per_class_cannot_test_the_fit_which_is_then_not_believed_in_full():
     X, _, y = crescents(30, per_class=1)
     model = NullCategoryClassifier(inference="ep").fit(X, y)

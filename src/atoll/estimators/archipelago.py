@@ -44,6 +44,7 @@ from atoll.estimators.parameters import (
     OneOf,
     Rule,
     Whole,
+    check_folds,
     inference,
 )
 from atoll.estimators.shell import Fit, Need
@@ -306,8 +307,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
 
     def _check_labels(self, labels: PartialLabels) -> None:
         K, n = len(labels.classes), len(labels.codes)
-        if self.n_folds == 1:
-            raise ValueError("n_folds must be 0, for none, or at least 2, got 1.")
+        check_folds(self.n_folds)
         if n < K:
             raise ValueError(
                 f"{K} classes are more than the {n} rows; lower extra_classes or name fewer."

@@ -11,7 +11,7 @@ from atoll.core.labels import PartialLabels
 from atoll.diagnostics import stacking_weights
 from atoll.inference.chains import Record
 from atoll.models import class_shares
-from atoll.models.belief import PRIOR_OF_CHAINS, HeldOut, weigh
+from atoll.models.belief import PRIOR_OF_CHAINS, HeldOut, weigh, without_label
 from atoll.models.calibration import can_be_held_out
 
 Array = NDArray[np.float64]
@@ -56,10 +56,8 @@ def left_out(
     """Return what labels say that are left out of the chains one by one, by importance weights.
 
     A draw stands for the posterior without a label with weight 1 / P(label | draw), among the draws
-    of all chains: one under which the label is improbable counts for many. Weights are not cut off,
-    which would leave the label better predicted than it is.
-
-    None where n_folds is below two, as in an ascent, and where no label can be held out.
+    of all chains. None where n_folds is below two, as in an ascent, and where no label can be held
+    out.
     """
     known = np.flatnonzero(labels.is_labelled)
     rows = known[can_be_held_out(labels.codes[known])]
@@ -67,9 +65,7 @@ def left_out(
         return None
     codes = labels.codes[rows]
     p = draws["row_probabilities"][:, :, rows]  # (chains, draws, t, K)
-    of_labels = p[:, :, np.arange(len(rows)), codes].astype(np.float64)
-    weights = chain_weights[:, None, None] / np.maximum(of_labels, 1e-300)
-    weights /= weights.sum(axis=(0, 1))
-    log_proba = np.log(np.maximum(np.einsum("cdt,cdtk->tk", weights, p), 1e-300))
+    of_draws = np.repeat(chain_weights, p.shape[1])
+    log_proba = without_label(np.concatenate(p), codes, of_draws)
     counts = np.bincount(labels.codes[known], minlength=len(labels.classes))
     return weigh(log_proba, codes, class_shares.given(counts), PRIOR_OF_CHAINS)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from atoll.estimators.shell import Fit
 from atoll.models.belief import HeldOut, doubted
 from atoll.models.calibration import Calibration, Evidence
@@ -47,17 +50,28 @@ def with_doubt(fit: Fit, held_out: HeldOut | None) -> Fit:
     """Return the fit with the doubt that labels held out cast on its classes, and told of it."""
     if held_out is None:
         return fit
-    rows = fit.transduction
-    doubting = fit._replace(
-        posterior=fit.posterior._replace(doubt=held_out.doubt),
-        transduction=None if rows is None else doubted(rows, held_out.doubt),
-    )
     foretold = held_out.foretold
     if foretold is not None:
         foretold = foretold._replace(proba=doubted(foretold.proba, held_out.doubt))
+    doubting = doubting_itself(fit, held_out.doubt)
     return _telling(
         doubting, as_plain(held_out), in_words(held_out), held_out.belief < LEAST_BELIEF, foretold
     )
+
+
+def doubting_itself(fit: Fit, doubt: NDArray[np.float64]) -> Fit:
+    """Return the fit with a doubt (K,) in its classes."""
+    rows = fit.transduction
+    return fit._replace(
+        posterior=fit.posterior._replace(doubt=doubt),
+        transduction=None if rows is None else doubted(rows, doubt),
+    )
+
+
+def with_remark(fit: Fit, said: str) -> Fit:
+    """Return the fit with a sentence more in its verdict."""
+    verdict = f"{fit.diagnostics['verdict']}\n{said}"
+    return fit._replace(diagnostics={**fit.diagnostics, "verdict": verdict})
 
 
 def with_word(fit: Fit, held_out: HeldOut | None) -> Fit:
@@ -90,9 +104,9 @@ def _telling(
     fit: Fit, found: dict[str, Any], said: str, warns: bool, foretold: Foretold | None
 ) -> Fit:
     """Return the fit with what was found on labels held out in its diagnostics and its verdict."""
-    verdict = f"{fit.diagnostics['verdict']}\n{said}"
-    return fit._replace(
-        diagnostics={**fit.diagnostics, "held_out": found, "verdict": verdict},
+    told = with_remark(fit, said)
+    return told._replace(
+        diagnostics={**told.diagnostics, "held_out": found},
         attributes={**fit.attributes, "foretold_": foretold},
         remarks=fit.remarks + ((said,) if warns else ()),
     )

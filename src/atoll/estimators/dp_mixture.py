@@ -27,6 +27,7 @@ from atoll.estimators.parameters import (
     OneOf,
     Rule,
     Whole,
+    check_folds,
     check_value,
     inference,
 )
@@ -533,8 +534,7 @@ class DPMixtureClassifier(GenerativeClassifier):
                         f'maximum below it ("vb" takes any positive one), got '
                         f"{getattr(self, name)!r}."
                     )
-        if self.n_folds == 1:
-            raise ValueError("n_folds must be 0, for none, or at least 2, got 1.")
+        check_folds(self.n_folds)
         if not _is_positive(np.asarray(self.covariance_scale, dtype=np.float64)):
             rule = self.parameters["covariance_scale"]
             raise ValueError(f"covariance_scale must be {rule}, got {self.covariance_scale!r}.")

@@ -59,13 +59,13 @@ class Matched(NamedTuple):
     posterior : that they make
     held_out : what labels say that were hidden from a fit with unlabelled rows, or left out of one
         without; None where none was
-    hidden_are_worse : whether hidden labels had the unlabelled rows left out
+    doubt : why the unlabelled rows were left out: "shares", "labels"; "" where they were not
     """
 
     result: IVMResult
     posterior: SitesPosterior
     held_out: HeldOut | None
-    hidden_are_worse: bool
+    doubt: str = ""
 
 
 def match_moments(
@@ -97,7 +97,7 @@ def match_moments(
     families = [
         informative_vector.family(codes, seen, noise, b) for codes, b in zip(problems, biases)
     ]
-    variance, hidden, are_worse = plan.noise_variance, None, False
+    variance, hidden, doubt = plan.noise_variance, None, ""
     if seen.all():
         result = informative_vector.fit(X, families, prior, plan, report)
     else:
@@ -107,17 +107,19 @@ def match_moments(
             first=seen if few else None,  # rows without labels are to have a place
         )
         result = informative_vector.fit_with_restarts(X, families, prior, plan, seen, report)
-        if result.believed and n_folds:
+        if not result.believed:
+            doubt = "shares"
+        else:
             hidden = informative_vector.hidden_labels(
                 result, X, labels, prior, noise, biases, plan, n_folds
             )
-            are_worse = hidden is not None and hidden.is_worse
-        if are_worse:
-            result = informative_vector.fit_labelled(X, families, prior, plan, seen, report)
+            if hidden is not None and hidden.is_worse:
+                result = informative_vector.fit_labelled(X, families, prior, plan, seen, report)
+                doubt = "labels"
     posterior = informative_vector.posterior(result, X, prior, noise, biases, variance)
-    if seen.all() or not result.believed:
+    if seen.all() or doubt:
         hidden = foretold(result, posterior, X, labels)
-    return Matched(result, posterior, hidden, are_worse)
+    return Matched(result, posterior, hidden, doubt)
 
 
 def fit_by_matching(
@@ -136,7 +138,7 @@ def fit_by_matching(
     with Progress(estimator.verbose, title, "iterations", value="log evidence") as bar:
         matched = match_moments(plan, X, labels, prior, noise, bias, bar.report, n_folds)
     result = matched.result
-    found = search_of_active_sets(result, matched.hidden_are_worse)
+    found = search_of_active_sets(result, matched.doubt)
     fit = Fit(
         matched.posterior,
         found.diagnostics(found.verdict(method)),

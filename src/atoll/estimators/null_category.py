@@ -21,9 +21,18 @@ from atoll.estimators.auxiliary_gp import (
     fit_by_search,
     told_by_left_out,
 )
-from atoll.estimators.belief import with_doubt
+from atoll.estimators.belief import doubting_itself, with_doubt, with_remark
 from atoll.estimators.moment_matching import fit_by_matching, plan_of
-from atoll.estimators.parameters import Listed, Nothing, Number, OneOf, Whole, inference
+from atoll.estimators.parameters import (
+    Listed,
+    Nothing,
+    Number,
+    OneOf,
+    Whole,
+    check_folds,
+    inference,
+)
+from atoll.estimators.searches import LEFT_OUT
 from atoll.estimators.shell import Classifier, Fit, Need
 from atoll.inference.chains import Record
 from atoll.inference.registry import OVER_REGIONS
@@ -44,13 +53,6 @@ from atoll.models.probit_gp import approximate_posterior
 Array = NDArray[np.float64]
 
 BY_MATCHING = ("ep", "adf")
-DOUBTS = {
-    "shares": "Whatever the length-scale, the unlabelled rows did not fall to the classes as the "
-    "labels do, and were left out but for their shares; more labels would bring them in.",
-    "labels": "With the unlabelled rows, hidden labels were less probable than by their classes' "
-    "shares alone: the null category does not hold here. The unlabelled rows were left out but for "
-    "their shares; a model of another kind, such as GraphGPClassifier, may use them.",
-}
 UNTESTED = (
     "With one label per class none can be hidden to test whether the null category holds: class "
     "probabilities are halfway to those of the labelled rows alone. A second label of each class "
@@ -277,8 +279,7 @@ class NullCategoryClassifier(Classifier):
 
     def _check_labels(self, labels: PartialLabels) -> None:
         self._check_missing_rates(labels)
-        if self.n_folds == 1:
-            raise ValueError("n_folds must be 0, for none, or at least 2, got 1.")
+        check_folds(self.n_folds)
         if self.inference in BY_MATCHING:
             return
         for name, default in (("n_active", None), ("n_rounds", 15), ("bias", 0.0),
@@ -343,30 +344,31 @@ class NullCategoryClassifier(Classifier):
         regions = family_of(np.arange(len(X)), seen)
         model = RegionModel(X, prior, regions, likelihood, describe)
         if method == "mcmc":
-            judges = bool(self.n_folds) and not seen.all()
-            none_seen = family_of(np.arange(len(X)), np.zeros_like(seen)) if judges else None
+            hides = bool(self.n_folds) and not seen.all()
+            none_seen = family_of(np.arange(len(X)), np.zeros_like(seen)) if hides else None
             sampler = null_category.sampler(X, labels.codes, seen, prior, regions, none_seen)
-            if not judges:
-                fit = fit_by_chains(self, model, X, labels, sampler)
-                return told_by_left_out(fit, model, labels) if seen.all() else fit
-            return fit_by_chains(self, model, X, labels, sampler, partial(self._judged, labels))
+            judge = partial(self._judged, model, labels)
+            return fit_by_chains(self, model, X, labels, sampler, judge)
         if method == "vb":
             return self._fit_by_variation(model, labels, family_of)
         return fit_by_search(self, method, model)
 
-    def _judged(self, labels: PartialLabels, fit: Fit, draws: Record) -> Fit:
-        """Return a fit by chains with what draws weighted to leave labels out say of it."""
+    def _judged(self, model: RegionModel, labels: PartialLabels, fit: Fit, draws: Record) -> Fit:
+        """Return a fit by chains with what labels left out say of it."""
+        if labels.is_labelled.all():
+            return told_by_left_out(fit, model, labels)
+        if not self.n_folds:
+            return with_remark(fit, NOT_HIDDEN)
         codes = labels.codes[labels.is_labelled]
         log_proba = without_label(np.concatenate(draws["labelled_probabilities"]), codes)
         held_out = weigh_left_out(log_proba, codes, PRIOR_OF_VARIATION)
         judged = with_doubt(fit, held_out) if held_out is not None else hedged(fit, labels)
         rates = self._given_rates(labels, len(labels.classes))
-        if rates is not None and fit.transduction is not None:  # rows without a label are others
-            doubt = judged.posterior.doubt
-            shares = doubt * rates / np.sum(doubt * rates)
-            rows = doubted(fit.transduction, np.sum(doubt) * shares)
-            judged = judged._replace(transduction=rows)
-        return judged
+        if rates is None or fit.transduction is None:
+            return judged
+        of_missing = class_shares.given(labels.counts) * rates  # among rows without a label
+        doubt = np.sum(judged.posterior.doubt) * of_missing / of_missing.sum()
+        return judged._replace(transduction=doubted(fit.transduction, doubt))
 
     def _fit_by_variation(
         self, model: RegionModel, labels: PartialLabels, family_of: null_category.FamilyOf
@@ -393,16 +395,16 @@ class NullCategoryClassifier(Classifier):
 
         fit = fit_by_search(self, "vb", model, search)
         found = kept[0]
-        told = {**fit.diagnostics, "unlabelled_used": found.rows is None}
+        fit = fit._replace(diagnostics={**fit.diagnostics, "unlabelled_used": found.rows is None})
         if found.beside is not None:
-            return fit._replace(
-                posterior=null_category.two_beliefs(found, X, model.prior, likelihood),
-                diagnostics=told | {"verdict": f"{told['verdict']}\n{UNTESTED}"},
-            )
+            both = null_category.two_beliefs(found, X, model.prior, likelihood)
+            return with_remark(fit._replace(posterior=both), UNTESTED)
         if labels.is_labelled.all():  # nothing is missing: the probit but for the null region
-            return told_by_left_out(fit._replace(diagnostics=told), model, labels)
+            return told_by_left_out(fit, model, labels)
         if found.rows is None:
-            return with_doubt(fit._replace(diagnostics=told), found.held_out)
+            fit = fit if self.n_folds else with_remark(fit, NOT_HIDDEN)
+            return with_doubt(fit, found.held_out)
+        fit = with_remark(fit, LEFT_OUT[found.doubt].format(" but for their shares"))
         fit = fit._replace(
             posterior=approximate_posterior(
                 found.approximation,
@@ -410,7 +412,6 @@ class NullCategoryClassifier(Classifier):
                 model.prior,
                 likelihood._replace(bias=found.bias),
             ),
-            diagnostics=told | {"verdict": f"{told['verdict']}\n{DOUBTS[found.doubt]}"},
             attributes={**fit.attributes, "bias_": np.array([found.bias])},
         )
         return with_doubt(fit, found.held_out)
@@ -467,15 +468,4 @@ def hedged(fit: Fit, labels: PartialLabels) -> Fit:
         return fit
     belief = float(PRIOR_OF_VARIATION @ BELIEFS)
     doubt = (1.0 - belief) * class_shares.given(labels.counts)
-    rows = fit.transduction
-    fit = fit._replace(
-        posterior=fit.posterior._replace(doubt=doubt),
-        transduction=None if rows is None else doubted(rows, doubt),
-    )
-    return with_remark(fit, ONE_EACH.format(belief))
-
-
-def with_remark(fit: Fit, said: str) -> Fit:
-    """Return the fit with a sentence more in its verdict."""
-    verdict = f"{fit.diagnostics['verdict']}\n{said}"
-    return fit._replace(diagnostics={**fit.diagnostics, "verdict": verdict})
+    return with_remark(doubting_itself(fit, doubt), ONE_EACH.format(belief))

@@ -418,6 +418,12 @@ def check_value(name: str, value: Any, rule: Rule) -> None:
     raise ValueError(f"{said} {guide}" if guide else said)
 
 
+def check_folds(n_folds: int) -> None:
+    """Raise a ValueError for a single fold, which would hold out no label or all of them."""
+    if n_folds == 1:
+        raise ValueError("n_folds must be 0, for none, or at least 2, got 1.")
+
+
 def read_value(name: str, word: str, rule: Rule) -> Any:
     """Return the value that a word of the command line gives a parameter.
 

@@ -15,11 +15,11 @@ from atoll.inference.type_two import Approximation
 
 Array = NDArray[np.float64]
 
-LEFT_OUT = {  # by whether hidden labels were less probable than by the classes' shares
-    False: "Whatever the length-scale, the unlabelled rows did not fall to the classes as the "
-    "labels do, and were left out; more labels would bring them in.",
-    True: "With the unlabelled rows, hidden labels were less probable than by their classes' "
-    "shares alone: the null category does not hold here. The unlabelled rows were left out; a "
+LEFT_OUT = {  # by what did not fit: the unlabelled rows' shares of the classes, or hidden labels
+    "shares": "Whatever the length-scale, the unlabelled rows did not fall to the classes as the "
+    "labels do, and were left out{}; more labels would bring them in.",
+    "labels": "With the unlabelled rows, hidden labels were less probable than by their classes' "
+    "shares alone: the null category does not hold here. The unlabelled rows were left out{}; a "
     "model of another kind, such as GraphGPClassifier, may use them.",
 }
 
@@ -90,14 +90,14 @@ def search_of_approximation(result: Approximation) -> Search:
     )
 
 
-def search_of_active_sets(result: IVMResult, hidden_are_worse: bool = False) -> Search:
+def search_of_active_sets(result: IVMResult, doubt: str = "") -> Search:
     """Return what is to be said of active sets and their hyper-parameters.
 
     Parameters
     ----------
-    hidden_are_worse : whether it was hidden labels that had the unlabelled rows left out
+    doubt : why unlabelled rows were left out, of `LEFT_OUT`; "" where they were not
     """
-    remark = "" if result.believed else f"\n{LEFT_OUT[hidden_are_worse]}"
+    remark = f"\n{LEFT_OUT[doubt].format('')}" if doubt else ""
     return Search(
         result.log_evidences,
         result.converged,

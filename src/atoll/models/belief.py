@@ -14,17 +14,21 @@ two, they cannot tell, and it is for the model to say what b is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.core.labels import PartialLabels, label_folds
 from atoll.models import class_shares
 from atoll.models.calibration import can_be_held_out
 from atoll.models.foretold import Foretold
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
+# which rows still have a label (n,), rows of those hidden (t,) -> their log class probabilities
+Foretell = Callable[[NDArray[np.bool_], Codes], Array]
 
 BELIEFS = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0])
 # Probabilities of the beliefs beforehand. Chains are less sure by themselves than an engine or
@@ -133,15 +137,42 @@ def weigh_left_out(
     return weigh(log_proba[held], codes[held], shares, prior)
 
 
-def without_label(proba: Array, codes: Codes) -> Array:
+def weigh_hidden(labels: PartialLabels, n_folds: int, foretell: Foretell) -> HeldOut | None:
+    """Return what labels say that are hidden in turns, from fits with θ as all labels have it.
+
+    The only label of a class is not hidden; None where there is nothing to hide.
+
+    Parameters
+    ----------
+    n_folds : 0 for none
+    """
+    seen = labels.is_labelled
+    codes = np.where(seen, labels.codes, -1)
+    folds = label_folds(codes, n_folds, np.random.default_rng(0))
+    if not folds:
+        return None
+    log_proba = []
+    for fold in folds:
+        left = seen.copy()
+        left[fold] = False
+        log_proba.append(foretell(left, fold))
+    shares = class_shares.given(np.bincount(codes[seen], minlength=len(labels.classes)))
+    hidden = codes[np.concatenate(folds)]
+    return weigh(np.concatenate(log_proba), hidden, shares, PRIOR_OF_VARIATION)
+
+
+def without_label(proba: Array, codes: Codes, draw_weights: Array | float = 1.0) -> Array:
     """Return log class probabilities of rows, each without its own label; (l, K).
 
-    Draws of a posterior weighted by one over what they give the label are draws without it.
+    Draws of a posterior weighted by one over what they give the label are draws without it: one
+    under which the label is improbable counts for many. Weights are not cut off, which would leave
+    the label better predicted than it is.
 
     Parameters
     ----------
     proba : (S, l, K) what draws of all else say of each row
     codes : (l,)
+    draw_weights : (S,) of the draws; one number for all alike
 
     Examples
     --------
@@ -151,11 +182,10 @@ def without_label(proba: Array, codes: Codes) -> Array:
     >>> np.exp(without_label(proba, np.array([0]))).round(2)
     array([[0.18, 0.82]])
     """
-    with np.errstate(divide="ignore"):
-        log_p = np.log(np.maximum(proba, np.finfo(float).tiny))
-    log_weight = -log_p[:, np.arange(len(codes)), codes]
-    total = np.logaddexp.reduce(log_p + log_weight[:, :, None], axis=0)
-    return np.asarray(total - np.logaddexp.reduce(log_weight, axis=0)[:, None])
+    of_labels = proba[:, np.arange(len(codes)), codes].astype(np.float64)
+    weights = np.reshape(draw_weights, (-1, 1)) / np.maximum(of_labels, 1e-300)
+    weights /= weights.sum(axis=0)
+    return np.log(np.maximum(np.einsum("st,stk->tk", weights, proba), 1e-300))
 
 
 def doubted(proba: Array, doubt: Array | float) -> Array:

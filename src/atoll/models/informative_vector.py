@@ -26,7 +26,7 @@ from scipy.linalg import lu_factor, lu_solve
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta
 
-from atoll.core.labels import PartialLabels, label_folds
+from atoll.core.labels import PartialLabels
 from atoll.core.linalg import cholesky_solve, jittered_cholesky
 from atoll.core.memory import in_chunks
 from atoll.core.regions import RegionFamily, log_region_shares, shifted, with_bias
@@ -55,8 +55,7 @@ from atoll.kernels.hyperparameters import (
 )
 from atoll.likelihoods import null_category
 from atoll.likelihoods.null_category import OneAgainstTheRest
-from atoll.models import class_shares
-from atoll.models.belief import PRIOR_OF_VARIATION, HeldOut, doubted, log_doubted, weigh
+from atoll.models.belief import HeldOut, doubted, log_doubted, weigh_hidden
 
 Array = NDArray[np.float64]
 
@@ -430,41 +429,28 @@ def hidden_labels(
 ) -> HeldOut | None:
     """Return what labels say that are hidden in turns, at the θ and φ found.
 
-    A hidden row stays, as one of those without a label: rows are selected and sites found anew. The
-    only label of a class is not hidden; None where there is nothing to hide.
+    A hidden row stays, as one of those without a label: rows are selected and sites found anew.
 
     Parameters
     ----------
     result : of all rows
     noise, biases, plan : as it was found by
     """
-    seen, problems = labels.is_labelled, against_the_rest(labels)
-    codes = np.where(seen, labels.codes, -1)
-    folds = label_folds(codes, n_folds, np.random.default_rng(0))
-    if not folds:
-        return None
-    kernel, phis = kernel_access(prior, inputs), [one.region_parameters for one in result.problems]
-    log_proba = []
-    for fold in folds:
-        left = seen.copy()
-        left[fold] = False
+    problems, kernel = against_the_rest(labels), kernel_access(prior, inputs)
+    phis = [one.region_parameters for one in result.problems]
+
+    def foretell(left: NDArray[np.bool_], hidden: Rows) -> Array:
         families = [family(own, left, noise, b) for own, b in zip(problems, biases)]
         first = None if plan.first is None else left
         found = ivm.active_sets_at(
-            kernel,
-            families,
-            prior,
-            plan._replace(first=first),
-            result.log_parameters,
-            phis,
+            kernel, families, prior, plan._replace(first=first), result.log_parameters, phis
         )
         of_others = posterior(
             result._replace(problems=found), inputs, prior, noise, biases, plan.noise_variance
         )
-        log_proba.append(of_others.log_proba(inputs[fold]))
-    shares = class_shares.given(np.bincount(codes[seen], minlength=len(labels.classes)))
-    hidden = codes[np.concatenate(folds)]
-    return weigh(np.concatenate(log_proba), hidden, shares, PRIOR_OF_VARIATION)
+        return of_others.log_proba(inputs[hidden])
+
+    return weigh_hidden(labels, n_folds, foretell)
 
 
 def left_out(result: IVMResult, posterior: SitesPosterior, inputs: Array) -> Array:

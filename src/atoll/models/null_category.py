@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from atoll.core.labels import PartialLabels, label_folds
+from atoll.core.labels import PartialLabels
 from atoll.core.linalg import cholesky_inverse
 from atoll.core.regions import PreparedRegions, RegionFamily, regions_of_rows
 from atoll.inference import auxiliary_gibbs, ep, vb
@@ -28,8 +28,7 @@ from atoll.inference.type_two import Approximation, Report
 from atoll.kernels.hyperparameters import KernelPrior, gram_function
 from atoll.likelihoods import null_category
 from atoll.likelihoods.null_category import NullCategory
-from atoll.models import class_shares
-from atoll.models.belief import PRIOR_OF_VARIATION, HeldOut, weigh
+from atoll.models.belief import HeldOut, weigh_hidden
 from atoll.models.informative_vector import LENGTH_SCALE_STARTS, share_limits
 from atoll.models.probit_gp import (
     LatentPosterior,
@@ -334,30 +333,22 @@ def _hidden_labels(
 ) -> HeldOut | None:
     """Return what labels say that are hidden in turns, at the θ and φ found.
 
-    The only label of a class is not hidden; None where there is nothing to hide. C is that of all
-    rows, of which unlabelled and hidden ones enter only `with_others`.
+    C is that of all rows, of which unlabelled and hidden ones enter only `with_others`.
     """
     # Many parameters because a fit and all that it was made from are needed anew.
-    seen, every = labels.is_labelled, np.arange(len(inputs))
-    codes = np.where(seen, labels.codes, -1)
+    every = np.arange(len(inputs))
     theta, phi = found.log_parameters, found.region_parameters
-    folds = label_folds(codes, n_folds, np.random.default_rng(0)) if n_folds else []
-    if not folds:
-        return None
-    log_proba = []
-    for fold in folds:
-        left = seen.copy()
-        left[fold] = False
+
+    def foretell(left: NDArray[np.bool_], hidden: NDArray[np.intp]) -> Array:
         entered = every if with_others else np.flatnonzero(left)
         start = _labelled_start(C, family_of, left, theta, phi)[entered]
         family = family_of(entered, left[entered])
         C_entered = C[np.ix_(entered, entered)]
-        hidden = vb.at(C_entered, family, theta, phi, start, tolerance=_least_gain(labels))
-        posterior = approximate_posterior(hidden, inputs[entered], prior, likelihood)
-        log_proba.append(posterior.log_proba(inputs[fold]))
-    shares = class_shares.given(np.bincount(codes[seen], minlength=len(labels.classes)))
-    hidden_codes = codes[np.concatenate(folds)]
-    return weigh(np.concatenate(log_proba), hidden_codes, shares, PRIOR_OF_VARIATION)
+        of_others = vb.at(C_entered, family, theta, phi, start, tolerance=_least_gain(labels))
+        posterior = approximate_posterior(of_others, inputs[entered], prior, likelihood)
+        return posterior.log_proba(inputs[hidden])
+
+    return weigh_hidden(labels, n_folds, foretell)
 
 
 def _of_labelled_rows(

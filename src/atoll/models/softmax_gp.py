@@ -30,6 +30,7 @@ from atoll.kernels.conditioning import (
 )
 from atoll.kernels.hyperparameters import KernelPrior, gram_function
 from atoll.likelihoods import softmax
+from atoll.models.belief import without_label
 from atoll.models.posterior import chosen_states
 
 Array = NDArray[np.float64]
@@ -111,21 +112,16 @@ def left_out(posterior: SoftmaxPosterior, codes: NDArray[np.intp]) -> Array:
     A draw's functions at the other rows leave a normal one at the row, of which its label has the
     probability q. Weighted by 1/q, draws are those of the posterior without that label.
     """
-    S, l, K = posterior.weights.shape  # noqa: E741
-    total, log_sum = np.full((l, K), -np.inf), np.full(l, -np.inf)
+    S, proba = len(posterior.weights), []
     gram_at = gram_function(posterior.prior, posterior.inputs)
     for draw in np.unique(np.linspace(0, S - 1, min(S, MOST_WEIGHTED)).astype(int)):
         weights = posterior.weights[draw]
         lower = jittered_cholesky(gram_at(posterior.log_parameters[draw])).lower
         variance = 1.0 / np.diag(cholesky_inverse(lower))[:, None]
         mean = lower @ (lower.T @ weights) - variance * weights
-        log_p = softmax.log_class_probabilities(
-            mean, np.broadcast_to(variance, mean.shape), scramble=draw
-        )
-        log_weight = -log_p[np.arange(l), codes]
-        total = np.logaddexp(total, log_p + log_weight[:, None])
-        log_sum = np.logaddexp(log_sum, log_weight)
-    return total - log_sum[:, None]
+        variances = np.broadcast_to(variance, mean.shape)
+        proba.append(np.exp(softmax.log_class_probabilities(mean, variances, scramble=draw)))
+    return without_label(np.stack(proba), codes)
 
 
 # The generative process ---------------------------------------------------------------------------
