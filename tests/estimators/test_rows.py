@@ -205,6 +205,21 @@ def test_single_precision_is_kept_in_the_fitted_model(model):
     assert found.predict_proba(X.astype(np.float32)).dtype == np.float64
 
 
+@TAKERS
+@pytest.mark.parametrize("size", [1e16, 1e30, 1e-25])
+def test_single_rows_whose_squares_leave_their_numbers_are_of_double_precision(model, size):
+    X, kind = words(np.random.default_rng(10))
+    single = (X * size).astype(np.float32)
+    predicted = []
+    for rows in (single, single.astype(np.float64)):
+        fitted = model(n_draws=20, random_state=0, metric="euclidean").fit(rows, hidden(kind))
+        predicted.append(fitted.predict_proba(rows))
+    np.testing.assert_array_equal(*predicted)
+    chunks = RowChunks.from_arrays(single, hidden(kind), chunk_rows=20)
+    fitted.fit(chunks)
+    assert np.mean(fitted.predict(single) == kind) > 0.8
+
+
 def test_a_pool_of_sparse_rows_is_labelled_in_a_loop(tmp_path):
     X, kind = words(np.random.default_rng(11))
     pool = sparse.csr_array(X)

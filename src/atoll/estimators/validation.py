@@ -20,7 +20,7 @@ from atoll.core.measured_labels import about_measurement
 from atoll.core.memory import check_memory
 from atoll.core.not_finite import about_not_finite, shortened_list
 from atoll.core.remarks import warn_user
-from atoll.core.rows import clipped
+from atoll.core.rows import clipped, with_room
 from atoll.core.table_fixes import FRAME, Fixes
 from atoll.core.table_refusals import (
     columns_in_words,
@@ -34,7 +34,6 @@ Array = NDArray[np.float64]
 
 _NOT_CONVERTED = ("could not convert", "Cannot cast", "float() argument must be")
 
-LARGE = 1e15  # sums of squares of larger numbers may overflow in single precision
 LARGEST = 1e140  # squares of larger numbers overflow; of differences below its inverse, underflow
 
 
@@ -214,7 +213,7 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
         raise ValueError(_where_not_finite(estimator, X))
     if reset:
         check_size(X, getattr(estimator, "feature_names_in_", None))
-        return X
+        return with_room(X)
     # Beyond this nothing changes, except that squares would overflow.
     if float(np.abs(X).max(initial=0.0)) <= LARGEST:
         return X
@@ -301,10 +300,7 @@ def _read_sparse(estimator: BaseEstimator, X: Any, *, reset: bool) -> sparse.csr
             f"X holds numbers whose squares overflow, such as {largest:g}. Divide by a large "
             "number, or take logarithms."
         )
-    X = clipped(X, LARGEST)
-    if largest > LARGE and X.dtype == np.float32:
-        return X.astype(np.float64)  # squares would overflow in single precision
-    return X
+    return with_room(clipped(X, LARGEST))
 
 
 def _where_not_finite(estimator: BaseEstimator, X: Array) -> str:
