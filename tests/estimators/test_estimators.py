@@ -169,9 +169,13 @@ def test_score_is_the_accuracy_over_labelled_rows_however_they_are_marked(model)
 
 
 @MODEL
-def test_the_same_seed_gives_the_same_fit(model):
+def test_the_same_seed_gives_the_same_fit_and_takes_nothing_from_numpys_global_state(model):
     X, y = problem()
-    assert_same_fit(fit_of(model)[0], short(model).fit(X, y), queries(X))
+    before = np.random.get_state()  # noqa: NPY002
+    again = short(model).fit(X, y)
+    for old, new in zip(before, np.random.get_state(), strict=True):  # noqa: NPY002
+        np.testing.assert_array_equal(old, new)
+    assert_same_fit(fit_of(model)[0], again, queries(X))
 
 
 @over_kinds(RANDOM)
