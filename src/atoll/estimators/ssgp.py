@@ -14,8 +14,9 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from atoll.core.labels import PartialLabels
+from atoll.core.labels import PartialLabels, unmasked
 from atoll.core.linalg import solve_lower
+from atoll.core.markers import is_null
 from atoll.diagnostics import summarise, verdict
 from atoll.estimators.belief import with_doubt
 from atoll.estimators.graph_warped import WARPED, dense_need, problem_of
@@ -42,7 +43,7 @@ from atoll.estimators.sampling import (
     run_length,
 )
 from atoll.estimators.shell import Classifier, Estimator, Fit, Need
-from atoll.estimators.validation import generator
+from atoll.estimators.validation import LARGEST, generator
 from atoll.inference.chains import ChainsResult
 from atoll.models import ssgp
 from atoll.models.belief import weigh_left_out
@@ -558,10 +559,23 @@ class SSGPRegressor(RegressorMixin, Estimator):
 
 
 def _targets(y: Any, n: int) -> Array:
-    values = column_or_1d(np.asarray(y, dtype=object), warn=True)
-    y = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    cells = unmasked(y) if isinstance(y, np.ma.MaskedArray) else np.asarray(y, dtype=object)
+    values = [np.nan if is_null(cell) else cell for cell in column_or_1d(cells, warn=True)]
+    try:
+        y = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"y holds what is no number ({error}); give a number per row, NaN where it is unknown."
+        ) from None
     if np.isinf(y).any():
         raise ValueError("Input y contains infinity; use NaN for a row without a target.")
+    known = y[~np.isnan(y)]
+    low, high = known.min(initial=np.inf), known.max(initial=-np.inf)
+    if max(-low, high) > LARGEST or 0 < high - low < 1.0 / LARGEST:
+        raise ValueError(
+            f"y holds targets from {low:.3g} to {high:.3g}, whose squares overflow or underflow; "
+            "divide them by a number that brings them near one."
+        )
     if len(y) != n:
         raise ValueError(
             f"y has {len(y)} targets and X has {n} rows; pass one per row, NaN where it is unknown."
