@@ -295,6 +295,16 @@ def test_predicting_changes_no_prediction(model):
     np.testing.assert_array_equal(scores_of(fitted, X), before)
 
 
+@MODEL
+def test_what_is_done_to_the_rows_after_a_fit_changes_no_prediction(model):
+    X, y = problem()
+    rows = np.array(X)
+    fitted = short(model).fit(rows, y)
+    before = scores_of(fitted, queries(X))
+    rows[:] = rows[::-1] + 1.0
+    np.testing.assert_array_equal(scores_of(fitted, queries(X)), before)
+
+
 @KIND
 def test_a_model_serves_in_a_pipeline(model):
     X, y = problem()

@@ -43,7 +43,7 @@ from atoll.estimators.sampling import (
     run_length,
 )
 from atoll.estimators.shell import Classifier, Estimator, Fit, Need
-from atoll.estimators.validation import LARGEST, generator
+from atoll.estimators.validation import LARGEST, generator, weights_of_score
 from atoll.inference.chains import ChainsResult
 from atoll.models import ssgp
 from atoll.models.belief import weigh_left_out
@@ -148,6 +148,7 @@ class SSGPClassifier(Classifier):
     compares_columns = True
     summary = "two or more classes, learns from unlabelled rows: smooth along their graph"
     patience = drawing_on(250, longer=16)
+    keeps_rows = True
     parameters: ClassVar[Mapping[str, Rule]] = {
         **COMMON,
         **RANDOM,
@@ -423,6 +424,7 @@ class SSGPRegressor(RegressorMixin, Estimator):
 
     paper = "Sindhwani, Chu & Keerthi 2007"
     summary = "regression that learns from rows without a target: smooth along their graph"
+    keeps_rows = True
     parameters: ClassVar[Mapping[str, Rule]] = {**WARPED, "evidence": EVIDENCES}
 
     def __init__(
@@ -550,12 +552,10 @@ class SSGPRegressor(RegressorMixin, Estimator):
         predicted = self.predict(X)
         y = _targets(y, len(predicted))
         known = ~np.isnan(y)
-        if not known.any():
-            raise ValueError(f"y has no target among {len(y)} rows; there is nothing to score.")
+        weights = weights_of_score(known, len(predicted), sample_weight)
         from sklearn.metrics import r2_score
 
-        chosen = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(r2_score(y[known], predicted[known], sample_weight=chosen))
+        return float(r2_score(y[known], predicted[known], sample_weight=weights[known]))
 
 
 def _targets(y: Any, n: int) -> Array:

@@ -128,6 +128,38 @@ def read_chosen(labels_chosen: Any, n_rows: int) -> NDArray[np.bool_] | None:
     return mask
 
 
+def weights_of_score(known: NDArray[np.bool_], n_rows: int, sample_weight: Any) -> Array:
+    """Return what the rows to be scored count, (n,): nothing without a label or target.
+
+    Parameters
+    ----------
+    known : whether each entry of y is a label or a target
+    n_rows : n, of X
+    """
+    if len(known) != n_rows:
+        raise ValueError(f"y has {len(known)} entries and X has {n_rows} rows; pass one per row.")
+    if not known.any():
+        raise ValueError(f"y has no labelled row among {n_rows}; there is nothing to score.")
+    if sample_weight is None:
+        return known.astype(np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight must hold numbers, one for each row of X.") from None
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape} and X has {n_rows} rows; pass one weight for "
+            "each row, (n,)."
+        )
+    weights = np.where(known, weights, 0.0)
+    if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
+        raise ValueError(
+            "sample_weight must be finite numbers of zero or more for the rows that are scored, "
+            "and more than zero for one of them."
+        )
+    return weights
+
+
 def generator(random_state: Any) -> np.random.Generator:
     """Return a NumPy Generator, given None, an int, a Generator or a RandomState."""
     if isinstance(random_state, np.random.RandomState):
