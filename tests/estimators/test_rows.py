@@ -313,6 +313,15 @@ def test_what_is_no_number_is_refused_with_the_fix(cells, said, dtype):
         AtollClassifier().fit(frame, [0, 1, None, 0, 1, None])
 
 
+@pytest.mark.parametrize(
+    ("unit", "said"), [("datetime64[D]", "dates"), ("timedelta64[D]", "durat")]
+)
+def test_arrays_of_times_are_refused_as_columns_of_them_are(unit, said):
+    times = np.arange(12).astype(unit).reshape(6, 2)
+    with pytest.raises(ValueError, match=rf"no numbers \({said}.*make_preprocessor"):
+        AtollClassifier().fit(times, [0, 1, None, 0, 1, None])
+
+
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, np.float32])
 def test_rows_of_length_one_are_compared_by_their_directions(form):
     X, kind = words(np.random.default_rng(0))
