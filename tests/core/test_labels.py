@@ -300,6 +300,14 @@ def test_a_word_for_no_label_is_refused_where_most_labelled_rows_have_it():
         parse_labels(y)
 
 
+@pytest.mark.parametrize("kind", ["S", object])
+def test_bytes_for_no_label_are_refused_as_words_are(kind):
+    y = np.array([b"ant", b"bee", b"", b"", b""], dtype=kind)
+    with pytest.raises(ValueError, match=r"3 of 5 rows have the label b''.*unlabelled=b''"):
+        parse_labels(y)
+    assert parse_labels(y, unlabelled=b"").is_labelled.tolist() == [True, True, False, False, False]
+
+
 def test_a_part_of_the_labels_has_one_of_each_class_and_no_more_than_it_may():
     codes = np.repeat(np.arange(6), 3)
     part = part_of_labels(np.random.default_rng(0), codes, 4)

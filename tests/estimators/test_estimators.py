@@ -169,9 +169,13 @@ def test_score_is_the_accuracy_over_labelled_rows_however_they_are_marked(model)
 
 
 @MODEL
-def test_the_same_seed_gives_the_same_fit(model):
+def test_the_same_seed_gives_the_same_fit_and_takes_nothing_from_numpys_global_state(model):
     X, y = problem()
-    assert_same_fit(fit_of(model)[0], short(model).fit(X, y), queries(X))
+    before = np.random.get_state()  # noqa: NPY002
+    again = short(model).fit(X, y)
+    for old, new in zip(before, np.random.get_state(), strict=True):  # noqa: NPY002
+        np.testing.assert_array_equal(old, new)
+    assert_same_fit(fit_of(model)[0], again, queries(X))
 
 
 @over_kinds(RANDOM)
@@ -289,6 +293,16 @@ def test_predicting_changes_no_prediction(model):
     if model in MODELS.values():
         fitted.sample_proba(X[:2], 3)
     np.testing.assert_array_equal(scores_of(fitted, X), before)
+
+
+@MODEL
+def test_what_is_done_to_the_rows_after_a_fit_changes_no_prediction(model):
+    X, y = problem()
+    rows = np.array(X)
+    fitted = short(model).fit(rows, y)
+    before = scores_of(fitted, queries(X))
+    rows[:] = rows[::-1] + 1.0
+    np.testing.assert_array_equal(scores_of(fitted, queries(X)), before)
 
 
 @KIND

@@ -12,15 +12,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.datasets import make_moons
+from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import atoll
 import atoll.active
+from atoll.comparison import BlendClassifier
 from atoll.core.densities import StudentT
 from atoll.core.graphs import Modes
 from atoll.core.preprocessing import Preprocessing, prepare
@@ -557,6 +563,50 @@ def test_a_lambda_is_refused_when_it_is_saved_and_not_when_it_is_needed(tmp_path
     assert not list(tmp_path.iterdir())
     save_model(make_pipeline(FunctionTransformer(np.log1p)).fit(X), tmp_path / "m.atoll")
     assert load_model(tmp_path / "m.atoll")[0].func is np.log1p
+
+
+def searched(X, y):
+    folds = atoll.SemiSupervisedKFold(2, random_state=0)
+    model = make_pipeline(SimpleImputer(), atoll.AtollClassifier(random_state=0))
+    return GridSearchCV(model, {"simpleimputer__strategy": ["mean"]}, cv=folds).fit(X, y)
+
+
+MADE_OF_OTHERS = {
+    "columns chosen": lambda X, y: make_pipeline(
+        make_column_transformer((StandardScaler(), make_column_selector(dtype_include="number"))),
+        atoll.AtollClassifier(random_state=0),
+    ).fit(X, y),
+    "searched": searched,
+    "votes": lambda X, y: VotingClassifier(
+        [("atoll", atoll.AtollClassifier(random_state=0)), ("line", LogisticRegression())],
+        voting="soft",
+    ).fit(X, y),
+    "blend": lambda X, y: BlendClassifier(
+        [atoll.AtollClassifier(random_state=0), LogisticRegression()], [2, 1], random_state=0
+    ).fit(X, y),
+}
+
+
+@pytest.mark.parametrize("made", MADE_OF_OTHERS.values(), ids=MADE_OF_OTHERS)
+def test_what_scikit_learn_and_blends_make_of_models_is_loaded_without_trust(made, path):
+    X, truth = make_moons(24, noise=0.1, random_state=0)
+    X = pd.DataFrame(X + 3.0 * truth[:, None], columns=["a", "b"])
+    model = made(X, np.array(["left", "right"])[truth])
+    save_model(model, path)
+    np.testing.assert_array_equal(load_model(path).predict_proba(X), model.predict_proba(X))
+
+
+def test_classes_that_pandas_cut_makes_are_loaded_without_trust(path):
+    X, _ = make_moons(24, noise=0.1, random_state=0)
+    y = pd.cut(X[:, 0], [-2.0, 0.5, 3.0])
+    save_model(atoll.LaplacianRLSClassifier().fit(X, y), path)
+    assert load_model(path).classes_.tolist() == y.categories.tolist()
+
+
+def test_what_could_not_be_read_again_is_refused_when_it_is_saved(path):
+    with pytest.raises(ValueError, match=r"Timestamp, which could not be read again"):
+        save_model({"time": pd.Timestamp("2020-01-01")}, path)
+    assert not path.exists()
 
 
 def test_a_loop_of_labels_is_neither_saved_nor_loaded_as_a_model(tmp_path):

@@ -205,6 +205,21 @@ def test_single_precision_is_kept_in_the_fitted_model(model):
     assert found.predict_proba(X.astype(np.float32)).dtype == np.float64
 
 
+@TAKERS
+@pytest.mark.parametrize("size", [1e16, 1e30, 1e-25])
+def test_single_rows_whose_squares_leave_their_numbers_are_of_double_precision(model, size):
+    X, kind = words(np.random.default_rng(10))
+    single = (X * size).astype(np.float32)
+    predicted = []
+    for rows in (single, single.astype(np.float64)):
+        fitted = model(n_draws=20, random_state=0, metric="euclidean").fit(rows, hidden(kind))
+        predicted.append(fitted.predict_proba(rows))
+    np.testing.assert_array_equal(*predicted)
+    chunks = RowChunks.from_arrays(single, hidden(kind), chunk_rows=20)
+    fitted.fit(chunks)
+    assert np.mean(fitted.predict(single) == kind) > 0.8
+
+
 def test_a_pool_of_sparse_rows_is_labelled_in_a_loop(tmp_path):
     X, kind = words(np.random.default_rng(11))
     pool = sparse.csr_array(X)
@@ -296,6 +311,15 @@ def test_what_is_no_number_is_refused_with_the_fix(cells, said, dtype):
     frame = pd.DataFrame({"x": pd.array(np.arange(6), dtype=dtype), "c": cells})
     with pytest.raises(ValueError, match=rf"no numbers \(({said}).*make_preprocessor"):
         AtollClassifier().fit(frame, [0, 1, None, 0, 1, None])
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"), [("datetime64[D]", "dates"), ("timedelta64[D]", "durat")]
+)
+def test_arrays_of_times_are_refused_as_columns_of_them_are(unit, said):
+    times = np.arange(12).astype(unit).reshape(6, 2)
+    with pytest.raises(ValueError, match=rf"no numbers \({said}.*make_preprocessor"):
+        AtollClassifier().fit(times, [0, 1, None, 0, 1, None])
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, np.float32])

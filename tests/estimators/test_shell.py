@@ -106,6 +106,22 @@ def test_what_auto_meant_is_kept_and_serves_the_score(y, marker):
     assert model.score(X, y) == 1.0
 
 
+@pytest.mark.parametrize(
+    ("y", "weights", "problem"),
+    [
+        (Y[:3], None, "y has 3 entries and X has 6 rows"),
+        (Y, [1.0], r"sample_weight has shape \(1,\) and X has 6 rows"),
+        (Y, ["heavy"] * 6, "sample_weight must hold numbers"),
+        (Y, [-1.0, *[1.0] * 5], "zero or more for the rows that are scored"),
+        (Y, [np.nan, *[1.0] * 5], "must be finite"),
+        (Y, [0.0] * 4 + [1.0] * 2, "more than zero for one of them"),
+    ],
+)
+def test_labels_and_weights_that_no_score_can_be_of_are_refused(y, weights, problem):
+    with pytest.raises(ValueError, match=problem):
+        NearestMeans().fit(X, Y).score(X, y, sample_weight=weights)
+
+
 def test_a_fit_that_went_wrong_warns_at_the_callers_line_with_the_verdict():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

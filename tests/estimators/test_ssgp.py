@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from joblib import parallel_config
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -267,11 +268,29 @@ def test_a_regression_follows_the_units_of_its_targets():
         (np.full(20, np.nan), "no target among 20 rows"),
         (np.zeros(19), "y has 19 targets and X has 20 rows"),
         (np.full(20, np.inf), "y contains infinity"),
+        (["far"] + [1.0] * 19, "no number .could not convert string to float: 'far'.; give"),
+        (np.arange(20) * 1e200, r"from 0 to 1\.9e\+201, whose squares overflow"),
+        (np.arange(20) * 1e-200, r"squares overflow or underflow; divide"),
     ],
 )
 def test_targets_that_are_none_are_refused(y, problem):
     with pytest.raises(ValueError, match=problem):
         SSGPRegressor().fit(crescents(n=20)[0], y)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda y: pd.Series(y).astype("Float64").mask(np.isnan(y)),
+        lambda y: pd.Series(y).astype("double[pyarrow]").mask(np.isnan(y)),
+        lambda y: np.ma.masked_array(np.nan_to_num(y, nan=7.0), np.isnan(y)),
+    ],
+)
+def test_targets_may_be_missing_in_every_way_that_labels_may(given):
+    X, y, _ = arc()
+    assert np.isnan(y).any()
+    fits = [SSGPRegressor(n_neighbors=4).fit(X, targets) for targets in (y, given(y))]
+    np.testing.assert_array_equal(*(fit.predict(X) for fit in fits))
 
 
 def test_one_target_and_none_are_taken():

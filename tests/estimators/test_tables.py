@@ -520,6 +520,30 @@ def test_a_bad_cell_of_new_rows_is_named_by_row_and_value():
         step.transform(pd.DataFrame({"mass": [1.0, 2.0, "n.a.?"]}))
 
 
+@pytest.mark.parametrize("blank", [None, pd.NA, np.nan, pd.NaT])
+def test_a_single_row_whose_number_is_blank_is_filled_in_however_the_blank_is_written(blank):
+    table = pd.DataFrame({"mass": [3.0, 4.0, 9.0], "wet": [True, False, True]})
+    step = make_preprocessor().fit(table)
+    filled = step.transform(table.assign(mass=np.nan)[:1])
+    np.testing.assert_array_equal(
+        step.transform(pd.DataFrame([{"mass": blank, "wet": True}])), filled
+    )
+    with pytest.raises(ValueError, match="missing values in the features: row 0 of 'mass'"):
+        TablePreprocessor(impute=False).fit(table).transform(
+            pd.DataFrame([{"mass": blank, "wet": True}])
+        )
+
+
+@pytest.mark.parametrize("dtype", ["boolean", "object", "category"])
+def test_truth_values_and_numbers_are_read_in_the_other_forms_that_tables_have_for_them(dtype):
+    table = pd.DataFrame({"code": [1, 2, 1, 3], "wet": [True, False, True, True]})
+    step = make_preprocessor(standardise=False).fit(table)
+    new = pd.DataFrame({"wet": pd.Series([None, True, False, True], dtype=dtype)})
+    new["code"] = table["code"].astype("category")
+    found = step.transform(new)
+    np.testing.assert_array_equal(found, [[1, 1], [2, 1], [1, 0], [3, 1]])  # the median is true
+
+
 def test_a_column_that_is_the_label_is_warned_of_by_name():
     rng = np.random.default_rng(0)
     truth = np.array(["ant", "bee"] * 20, dtype=object)

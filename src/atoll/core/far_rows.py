@@ -25,6 +25,7 @@ from atoll.core.passes import (
     require_same_columns,
     signed_codes,
 )
+from atoll.core.rows import with_room
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.integer]
@@ -108,13 +109,14 @@ def _taken(within: list[Numbers], number: int, X: Any, y: Any) -> _Pieces:
     if hasattr(X, "iloc"):
         is_single = all(kind == np.float32 for kind in X.dtypes)
         rows = as_rows(X.iloc[numbers])
-        return _Pieces((rows.astype(np.float32) if is_single else rows,))
+        return _Pieces((with_room(rows.astype(np.float32)) if is_single else rows,))
     return _Pieces((_in_their_precision(as_rows(X[numbers])),))
 
 
 def _in_their_precision(rows: Any) -> Any:
     """Return single precision as it is, as rows in memory are, and any other as double."""
-    return np.asarray(rows, dtype=np.float32 if rows.dtype == np.float32 else np.float64)
+    single = rows.dtype == np.float32
+    return with_room(np.asarray(rows, dtype=np.float32 if single else np.float64))
 
 
 # --- what a fit must know of all rows -------------------------------------------------------------

@@ -562,13 +562,15 @@ def read_target(column: Any) -> NDArray[Any]:
     """Return the labels (n,) of a target column; blank cells become None.
 
     A blank cell makes pandas read whole numbers as floats; they become integers again, as in the
-    file.
+    file. Bytes of a Parquet file are text.
 
     Examples
     --------
     >>> import pandas as pd
     >>> read_target(pd.Series([1.0, None, 2.0])).tolist()
     [1, None, 2]
+    >>> read_target(pd.Series([b"ant", b""])).tolist()
+    ['ant', None]
     """
     pd = import_extra("pandas")
     values = np.array(column.astype(object), dtype=object)
@@ -585,6 +587,7 @@ def read_target(column: Any) -> NDArray[Any]:
 
 
 def _stripped(value: Any) -> Any:
+    value = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
     if isinstance(value, str):
         value = value.strip()
         return value if value else None

@@ -41,7 +41,7 @@ class Placeholder(NamedTuple):
     share : how many rows, in words, such as "3 of 40 rows" or "3 of 8 labelled rows"
     """
 
-    name: str
+    name: Any
     n_rows: int
     is_most: bool
     share: str
@@ -72,8 +72,14 @@ def _placeholders(counts: Mapping[Any, int], n_rows: int) -> list[Placeholder]:
     return [
         Placeholder(name, count, 1 < count > n_known / 2, f"{count} of {of}")
         for name, count in sorted(counts.items(), key=lambda item: -item[1])
-        if isinstance(name, str) and name.strip().lower() in WORDS_FOR_UNLABELLED
+        if _word_of(name) in WORDS_FOR_UNLABELLED
     ]
+
+
+def _word_of(name: Any) -> str | None:
+    """Return a label of text, or of bytes as HDF5 files have them, as a word in lower case."""
+    word = name.decode("latin-1") if isinstance(name, bytes) else name
+    return word.strip().lower() if isinstance(word, str) else None
 
 
 def hint_at_words(labels: PartialLabels, unlabelled: Any = "auto") -> None:
@@ -81,7 +87,7 @@ def hint_at_words(labels: PartialLabels, unlabelled: Any = "auto") -> None:
 
     Raise a ValueError if it is the class of most labelled rows, and nothing was said of markers.
     """
-    if labels.classes.dtype.kind not in "OUT":
+    if labels.classes.dtype.kind not in "OUTS":
         return
     counts = dict(zip(labels.classes.tolist(), labels.counts.tolist()))
     for name, count, is_most, share in _placeholders(counts, len(labels.codes)):

@@ -58,7 +58,8 @@ def with_numbers(frame: pd.DataFrame, columns: Sequence[str], *, known: bool) ->
     """Return the table with numbers in place of numbers written as text; blank text becomes NaN.
 
     A column of pandas' categories stays as it is, and so does one of many whole numbers, none of
-    them twice: they may be names of rows.
+    them twice: they may be names of rows. Where columns are known to hold numbers, cells decide
+    alone: categories may be numbers, truth values beside blanks are 0 and 1, and all may be blank.
 
     Parameters
     ----------
@@ -71,11 +72,16 @@ def with_numbers(frame: pd.DataFrame, columns: Sequence[str], *, known: bool) ->
     >>> frame = pd.DataFrame({"depth": ["18.7", None, "17.4"], "site": ["1", "2", "3"]})
     >>> with_numbers(frame, ["depth", "site"], known=False).to_dict("list")
     {'depth': [18.7, nan, 17.4], 'site': ['1', '2', '3']}
+    >>> with_numbers(pd.DataFrame({"depth": [None], "wet": [None]}), ["wet"], known=True).dtypes
+    depth     object
+    wet      float64
+    dtype: object
     """
     read: dict[str, Any] = {}
-    for name, cells in _columns_of_words(frame, columns):
-        values = _different(cells)
-        if _are_all(values, known) and (known or not _are_names(cells, values)):
+    for name, cells in _columns_of_words(frame, columns, known=known):
+        values, is_blank = _different(cells), known and not cells.notna().any()
+        is_number = _are_all(values, known) and (known or not _are_names(cells, values))
+        if is_blank or is_number:
             read[name] = as_numbers(cells)
     return frame.assign(**read) if read else frame
 
@@ -123,16 +129,20 @@ def _are_all(values: list[Any], known: bool) -> bool:
     """Return whether all values, none of them null, are numbers, possibly written as text."""
     texts = [value for value in values if isinstance(value, str)]
     others = [value for value in values if not isinstance(value, str)]
-    if not values or not all(_is_number(value) for value in others):
+    if not values or not all(_is_number(value, known) for value in others):
         return False
     if known or not texts:
         return all(_POINT.fullmatch(text) or not text.strip() for text in texts)
     return are_numbers([*texts, *map(str, others)])
 
 
-def _is_number(value: Any) -> bool:
-    """Return whether a cell is a number; those of databases and of Parquet files are decimals."""
-    return kind_of(value) == "number" or isinstance(value, Decimal)
+def _is_number(value: Any, known: bool) -> bool:
+    """Return whether a cell is a number; those of databases and of Parquet files are decimals.
+
+    known : whether its column is known to hold numbers; a truth value is one then
+    """
+    kind = kind_of(value)
+    return kind == "number" or (known and kind == "boolean") or isinstance(value, Decimal)
 
 
 def about_numbers(
@@ -229,15 +239,23 @@ def _is_code(value: str) -> bool:
 
 
 def _columns_of_words(
-    frame: pd.DataFrame, columns: Iterable[str]
+    frame: pd.DataFrame, columns: Iterable[str], *, known: bool = False
 ) -> Iterator[tuple[str, pd.Series]]:
-    """Yield the columns whose cells may be text: no numbers, dates or pandas' categories."""
+    """Yield the columns whose cells may be text: no numbers, dates or pandas' categories.
+
+    known : whether they are known to hold numbers; categories may be numbers then, and so may
+        cells of any type that are all blank
+    """
     types = import_extra("pandas.api.types")
     for name in columns:
         cells: Any = frame[name] if name in frame.columns else None
-        if getattr(cells, "ndim", 0) != 1 or str(cells.dtype) == "category":
+        if getattr(cells, "ndim", 0) != 1:
             continue
-        if types.is_object_dtype(cells.dtype) or types.is_string_dtype(cells.dtype):
+        if str(cells.dtype) == "category" or (known and not cells.notna().any()):
+            is_wanted = known
+        else:
+            is_wanted = types.is_object_dtype(cells.dtype) or types.is_string_dtype(cells.dtype)
+        if is_wanted:
             yield name, cells
 
 

@@ -1,7 +1,7 @@
 """Rows of numbers as users have them: dense or sparse, in double or in single precision.
 
-A sparse table is never made dense, and rows of single precision are never all made double: what
-needs dense or double numbers takes a block of rows at a time.
+A sparse table is never made dense, and rows of single precision are never all made double, unless
+their squares need it: what needs dense or double numbers takes a block of rows at a time.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from atoll.core.memory import in_chunks
 Array = NDArray[np.float64]
 
 PAIRS_AT_ONCE = 2**22  # numbers of pairs of rows: 32 MiB
+
+ROOMY = 1e15
+"""Up to this, and down to its inverse, sums of squares are numbers of single precision."""
 
 COSINE = "cosine"
 """The metric under which rows are compared by their directions, whatever their lengths."""
@@ -143,6 +146,27 @@ def clipped(X: Any, farthest: float) -> Any:
     out = X.copy()
     np.clip(out.data, -farthest, farthest, out=out.data)
     return out
+
+
+def with_room(X: Any) -> Any:
+    """Return rows in double precision if squares would leave the numbers of single precision.
+
+    Examples
+    --------
+    >>> rows = np.array([[1.0], [2.0]], np.float32)
+    >>> [with_room(rows * np.float32(size)).dtype.name for size in (1.0, 1e20, 1e-20)]
+    ['float32', 'float64', 'float64']
+    """
+    if X.dtype != np.float32 or 0 in X.shape:
+        return X
+    if sparse.issparse(X):
+        largest = float(np.abs(X.data).max(initial=0.0))
+        spread = np.array([largest])
+    else:
+        low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+        largest, spread = max(high.max(), -low.min()), high - low
+    is_room = largest <= ROOMY and not ((spread > 0) & (spread < 1.0 / ROOMY)).any()
+    return X if is_room else X.astype(np.float64)
 
 
 def stacked(first: Any, second: Any) -> Any:

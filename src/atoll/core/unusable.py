@@ -94,7 +94,9 @@ def fault_of_cells(column: pd.Series) -> Fault | None:
 
 
 def about_times(X: Any) -> str:
-    """Return which columns of a pandas frame hold dates, durations or intervals; empty if none do.
+    """Return which columns hold dates, durations or intervals; empty if none do.
+
+    X is a pandas frame or an array of NumPy, which is of one type; others hold none.
 
     Examples
     --------
@@ -103,6 +105,8 @@ def about_times(X: Any) -> str:
     >>> about_times(pd.DataFrame({"x": [1, 2], "day": days, "span": days - days[0]}))
     "column 'day' holds dates, column 'span' holds durations"
     """
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        return "dates" if X.dtype.kind == "M" else "durations"
     dtypes: Any = getattr(X, "dtypes", None) if hasattr(X, "iloc") else None
     said = []
     for name, dtype in dtypes.items() if hasattr(dtypes, "items") else ():

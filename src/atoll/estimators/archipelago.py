@@ -217,6 +217,7 @@ class ArchipelagoClassifier(GenerativeClassifier):
     summary = "two or more classes and unlabelled rows, generative"
     holds_labels_out = True
     patience = sampling.OF_ISLANDS
+    keeps_rows = True
     parameters = (
         OF_ISLANDS
         | {
@@ -509,6 +510,7 @@ object, default="auto"
     paper = "Adams, Murray & MacKay 2009; Adams & Ghahramani 2009"
     summary = "a density of rows without labels"
     patience = sampling.drawing_on(600, longer=4)
+    keeps_rows = True
     parameters = OF_ISLANDS | {
         name: rule
         for name, rule in (CHAINS | COMMON | WATCHED).items()

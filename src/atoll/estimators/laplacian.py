@@ -66,6 +66,7 @@ class LaplacianClassifier(MarginClassifier):
     ambient_weights: ClassVar[Mapping[float, float]]
     """γ_A that "auto" tries, and their log-prior up to a constant."""
 
+    keeps_rows = True
     parameters: ClassVar[Mapping[str, Rule]] = {
         **COMMON,
         **WARPED,

@@ -189,6 +189,7 @@ class NullCategoryClassifier(Classifier):
     summary = "two or more classes, learns from unlabelled rows: the boundary avoids the data"
     holds_labels_out = True
     compares_columns = True
+    keeps_rows = True
     parameters = (
         {
             "null_width": Number(least=0, most=WIDEST) | OneOf("sample"),

@@ -50,8 +50,13 @@ MAX_BYTES = 8 * 2**30
 
 TRUSTED_TYPES: tuple[str, ...] = (
     REBUILDING,
+    "datetime.date",
+    "decimal.Decimal",
+    "numpy.dtype",  # told by an empty array
+    "pandas.Interval",  # a class of pandas.cut
     "scipy.sparse._csr.csr_array",  # told by its arrays
     "scipy.sparse._csr.csr_matrix",
+    "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.gaussian_process.kernels.ConstantKernel",
     "sklearn.gaussian_process.kernels.DotProduct",
     "sklearn.gaussian_process.kernels.Exponentiation",
@@ -63,6 +68,11 @@ TRUSTED_TYPES: tuple[str, ...] = (
     "sklearn.gaussian_process.kernels.RationalQuadratic",
     "sklearn.gaussian_process.kernels.Sum",
     "sklearn.gaussian_process.kernels.WhiteKernel",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.model_selection._split.GroupKFold",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.utils._bunch.Bunch",
 )
 """What skops may rebuild beyond plain data, NumPy arrays and scikit-learn's estimators."""
 
@@ -248,7 +258,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     check_output(path, MODEL)
     try:
         archive = _zipped(*_schema_and_parts(packed(model)), zipfile.ZIP_DEFLATED)
-    except TypeError as error:  # an object that skops or we have no form for
+    except (TypeError, RecursionError) as error:  # an object that skops or we have no form for
         raise ValueError(
             f"the {type(model).__name__} holds an object that cannot be saved as data: "
             f"{str(error).rstrip('.')}."
@@ -272,7 +282,22 @@ def _schema_and_parts(model: Any) -> tuple[Any, dict[str, bytes]]:
                 "a lambda, which has no name to be found by when the file is read; write it with "
                 "def in a module of yours, and name it in load_model(path, trusted=[...])"
             ) from None
-        return to_records(schema, present_layout), parts
+        schema = to_records(schema, present_layout)
+        _check_readable(schema, parts)
+        return schema, parts
+
+
+def _check_readable(schema: Any, parts: dict[str, bytes]) -> None:
+    """Raise a TypeError if what skops wrote cannot be read again, whatever types are trusted."""
+    import skops.io
+
+    archive = _zipped(from_records(schema), parts)
+    strangers = set(skops.io.get_untrusted_types(data=archive)) - {*TRUSTED_TYPES}
+    try:
+        _by_skops(archive, {*TRUSTED_TYPES, *strangers})
+    except _REBUILDING_ERRORS as error:
+        what = f"{', '.join(sorted(strangers))}, which" if strangers else "what"
+        raise TypeError(f"{what} could not be read again ({error})") from error
 
 
 def _has_lambda(schema: Any) -> bool:

@@ -102,6 +102,8 @@ TYPES: dict[str, SavedType] = {
     "transductive-svc": SavedType(
         "atoll.estimators.transductive_svm.TransductiveSVC", (upgrades.transductive_svc_2,)
     ),
+    "blend-classifier": SavedType("atoll.comparison.blending.BlendClassifier"),
+    "semi-supervised-k-fold": SavedType("atoll.estimators.model_selection.SemiSupervisedKFold"),
     # Posteriors and their parts.
     "archipelago-posterior": SavedType("atoll.models.archipelago.prediction.ArchipelagoPosterior"),
     "archipelago-engine-posterior": SavedType(

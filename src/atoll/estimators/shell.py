@@ -68,6 +68,7 @@ from atoll.estimators.validation import (
     read_labels,
     read_rows,
     remark_on_table,
+    weights_of_score,
 )
 from atoll.models.foretold import audits_of
 
@@ -137,6 +138,8 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
     """Whether rows may be sparse; `_read_rows` then returns them as a `csr_array`."""
     keeps_single: ClassVar[bool] = False
     """Whether rows of single precision stay in it."""
+    keeps_rows: ClassVar[bool] = False
+    """Whether a fit holds all rows as they were read: a copy, which is the user's no more."""
     in_one_thread: ClassVar[bool] = False
     """Whether linear algebra comes in pieces so small that more threads would slow it down."""
 
@@ -146,7 +149,8 @@ class Estimator(BaseEstimator, metaclass=ABCMeta):
 
     def _read_rows(self, X: Any, *, reset: bool = False) -> Any:
         """Return rows as the model takes them; `reset` sets the estimator's columns by them."""
-        return read_rows(self, X, reset=reset)
+        rows = read_rows(self, X, reset=reset)
+        return rows.copy() if reset and self.keeps_rows else rows
 
     def _keep_columns(self, found: Any) -> None:
         """Set number and names of the columns of rows in chunks, which `found` has."""
@@ -382,15 +386,11 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         """
         predicted = self.predict(X)
         labels = parse_labels(y, unlabelled=self.unlabelled_)
-        known = labels.is_labelled
-        if not known.any():
-            raise ValueError(
-                f"y has no labelled row among {len(known)}; there is nothing to score."
-            )
+        weights = weights_of_score(labels.is_labelled, len(predicted), sample_weight)
         refuse_other_kind(labels, self.classes_)
+        known = weights > 0
         right = predicted[known] == labels.classes[labels.codes[known]]
-        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(np.average(right, weights=weights))
+        return float(np.average(right, weights=weights[known]))
 
     @abstractmethod
     def _codes(self, X: Any, fillings: Fillings | None) -> NDArray[np.intp]:

@@ -14,8 +14,9 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from atoll.core.labels import PartialLabels
+from atoll.core.labels import PartialLabels, unmasked
 from atoll.core.linalg import solve_lower
+from atoll.core.markers import is_null
 from atoll.diagnostics import summarise, verdict
 from atoll.estimators.belief import with_doubt
 from atoll.estimators.graph_warped import WARPED, dense_need, problem_of
@@ -42,7 +43,7 @@ from atoll.estimators.sampling import (
     run_length,
 )
 from atoll.estimators.shell import Classifier, Estimator, Fit, Need
-from atoll.estimators.validation import generator
+from atoll.estimators.validation import LARGEST, generator, weights_of_score
 from atoll.inference.chains import ChainsResult
 from atoll.models import ssgp
 from atoll.models.belief import weigh_left_out
@@ -147,6 +148,7 @@ class SSGPClassifier(Classifier):
     compares_columns = True
     summary = "two or more classes, learns from unlabelled rows: smooth along their graph"
     patience = drawing_on(250, longer=16)
+    keeps_rows = True
     parameters: ClassVar[Mapping[str, Rule]] = {
         **COMMON,
         **RANDOM,
@@ -422,6 +424,7 @@ class SSGPRegressor(RegressorMixin, Estimator):
 
     paper = "Sindhwani, Chu & Keerthi 2007"
     summary = "regression that learns from rows without a target: smooth along their graph"
+    keeps_rows = True
     parameters: ClassVar[Mapping[str, Rule]] = {**WARPED, "evidence": EVIDENCES}
 
     def __init__(
@@ -549,19 +552,30 @@ class SSGPRegressor(RegressorMixin, Estimator):
         predicted = self.predict(X)
         y = _targets(y, len(predicted))
         known = ~np.isnan(y)
-        if not known.any():
-            raise ValueError(f"y has no target among {len(y)} rows; there is nothing to score.")
+        weights = weights_of_score(known, len(predicted), sample_weight)
         from sklearn.metrics import r2_score
 
-        chosen = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(r2_score(y[known], predicted[known], sample_weight=chosen))
+        return float(r2_score(y[known], predicted[known], sample_weight=weights[known]))
 
 
 def _targets(y: Any, n: int) -> Array:
-    values = column_or_1d(np.asarray(y, dtype=object), warn=True)
-    y = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    cells = unmasked(y) if isinstance(y, np.ma.MaskedArray) else np.asarray(y, dtype=object)
+    values = [np.nan if is_null(cell) else cell for cell in column_or_1d(cells, warn=True)]
+    try:
+        y = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"y holds what is no number ({error}); give a number per row, NaN where it is unknown."
+        ) from None
     if np.isinf(y).any():
         raise ValueError("Input y contains infinity; use NaN for a row without a target.")
+    known = y[~np.isnan(y)]
+    low, high = known.min(initial=np.inf), known.max(initial=-np.inf)
+    if max(-low, high) > LARGEST or 0 < high - low < 1.0 / LARGEST:
+        raise ValueError(
+            f"y holds targets from {low:.3g} to {high:.3g}, whose squares overflow or underflow; "
+            "divide them by a number that brings them near one."
+        )
     if len(y) != n:
         raise ValueError(
             f"y has {len(y)} targets and X has {n} rows; pass one per row, NaN where it is unknown."

@@ -329,6 +329,7 @@ class TransductiveSVC(MarginClassifier):
             gamma=setting.gamma,
             degree=self.degree,
             coef0=self.coef0,
+            random_state=0,  # see `fit_svc` of `atoll.models.laplacian`
         )
 
     def _gram(self, X: Array, gamma: float) -> Array:

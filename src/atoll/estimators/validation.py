@@ -20,7 +20,7 @@ from atoll.core.measured_labels import about_measurement
 from atoll.core.memory import check_memory
 from atoll.core.not_finite import about_not_finite, shortened_list
 from atoll.core.remarks import warn_user
-from atoll.core.rows import clipped
+from atoll.core.rows import clipped, with_room
 from atoll.core.table_fixes import FRAME, Fixes
 from atoll.core.table_refusals import (
     columns_in_words,
@@ -34,7 +34,6 @@ Array = NDArray[np.float64]
 
 _NOT_CONVERTED = ("could not convert", "Cannot cast", "float() argument must be")
 
-LARGE = 1e15  # sums of squares of larger numbers may overflow in single precision
 LARGEST = 1e140  # squares of larger numbers overflow; of differences below its inverse, underflow
 
 
@@ -129,6 +128,38 @@ def read_chosen(labels_chosen: Any, n_rows: int) -> NDArray[np.bool_] | None:
     return mask
 
 
+def weights_of_score(known: NDArray[np.bool_], n_rows: int, sample_weight: Any) -> Array:
+    """Return what the rows to be scored count, (n,): nothing without a label or target.
+
+    Parameters
+    ----------
+    known : whether each entry of y is a label or a target
+    n_rows : n, of X
+    """
+    if len(known) != n_rows:
+        raise ValueError(f"y has {len(known)} entries and X has {n_rows} rows; pass one per row.")
+    if not known.any():
+        raise ValueError(f"y has no labelled row among {n_rows}; there is nothing to score.")
+    if sample_weight is None:
+        return known.astype(np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight must hold numbers, one for each row of X.") from None
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape} and X has {n_rows} rows; pass one weight for "
+            "each row, (n,)."
+        )
+    weights = np.where(known, weights, 0.0)
+    if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
+        raise ValueError(
+            "sample_weight must be finite numbers of zero or more for the rows that are scored, "
+            "and more than zero for one of them."
+        )
+    return weights
+
+
 def generator(random_state: Any) -> np.random.Generator:
     """Return a NumPy Generator, given None, an int, a Generator or a RandomState."""
     if isinstance(random_state, np.random.RandomState):
@@ -214,7 +245,7 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
         raise ValueError(_where_not_finite(estimator, X))
     if reset:
         check_size(X, getattr(estimator, "feature_names_in_", None))
-        return X
+        return with_room(X)
     # Beyond this nothing changes, except that squares would overflow.
     if float(np.abs(X).max(initial=0.0)) <= LARGEST:
         return X
@@ -301,10 +332,7 @@ def _read_sparse(estimator: BaseEstimator, X: Any, *, reset: bool) -> sparse.csr
             f"X holds numbers whose squares overflow, such as {largest:g}. Divide by a large "
             "number, or take logarithms."
         )
-    X = clipped(X, LARGEST)
-    if largest > LARGE and X.dtype == np.float32:
-        return X.astype(np.float64)  # squares would overflow in single precision
-    return X
+    return with_room(clipped(X, LARGEST))
 
 
 def _where_not_finite(estimator: BaseEstimator, X: Array) -> str:

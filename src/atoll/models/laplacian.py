@@ -84,7 +84,9 @@ def _cross_grams(kernel: GraphWarpedKernel, X: Array, inputs: Array) -> Iterator
 
 def fit_svc(gram: Array, codes: Codes, ambient_weight: float) -> SVC:
     """Fit the hinge loss, C = 1/(2 l γ_A); gram (l, l), codes (l,)."""
-    return SVC(kernel="precomputed", C=1.0 / (2.0 * len(codes) * ambient_weight)).fit(gram, codes)
+    C = 1.0 / (2.0 * len(codes) * ambient_weight)
+    # The seed changes nothing here; without one, scikit-learn draws it from NumPy's global state.
+    return SVC(kernel="precomputed", C=C, random_state=0).fit(gram, codes)
 
 
 def fit_least_squares(gram: Array, codes: Codes, ambient_weight: float, n_classes: int) -> Array:

@@ -184,7 +184,7 @@ def targets(n_classes: int) -> range:
 
 def trainer(gram: Array, C: float) -> Train:
     """Return what trains a machine on a kernel matrix of all rows, (n, n)."""
-    machine = SVC(kernel="precomputed", C=C)
+    machine = SVC(kernel="precomputed", C=C, random_state=0)  # see `laplacian.fit_svc`
 
     def train(signs: Signs, weights: Array) -> Array:
         used = np.flatnonzero(weights > 0)
