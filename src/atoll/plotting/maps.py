@@ -13,6 +13,7 @@ from atoll.core.rows import unit_rows
 from atoll.core.selection import some_rows
 from atoll.core.value_spans import counted_together
 from atoll.plotting.current import current_axes
+from atoll.plotting.letters import give_letters
 from atoll.plotting.palette import (
     INK,
     UNLABELLED_COLOUR,
@@ -25,6 +26,7 @@ from atoll.plotting.rows import feature_names_of, labels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.text import Text
 
 _BELOW_MAP = 0.52  # inches from a map to its scale of colours: room for the name of the axis
 _LONGEST_LEGEND = 20  # classes named; the others are only counted
@@ -239,6 +241,7 @@ def decision_map(
         # In one dimension the legend names the lines, and there are no boundaries to explain.
         has_boundary = len(grid.axes) == 2 and not grid.subspace
         _legend(ax, classes, codes, boundary=has_boundary, predicted=bool(grid.subspace))
+    give_letters(_names_on(ax))
     return ax
 
 
@@ -339,6 +342,7 @@ def entropy_map(
     ax.set_title(_title("Predictive entropy", grid))
     if legend:
         _legend(ax, classes, codes, boundary=False)
+    give_letters(_names_on(ax))
     return ax
 
 
@@ -560,6 +564,13 @@ def _frame(ax: Axes, grid: ProbabilityGrid) -> None:
 def _axis_label(grid: ProbabilityGrid, axis: int) -> str:
     # A plane's labels are written here and may be long; a feature's name comes from the user.
     return grid.axis_labels[axis] if grid.subspace else plain_names(grid.axis_labels)[axis]
+
+
+def _names_on(ax: Axes) -> list[Text]:
+    """Return the texts of a map that hold names of the user's."""
+    legend = ax.get_legend()
+    names = [] if legend is None else legend.get_texts()
+    return [ax.xaxis.label, ax.yaxis.label, *names]
 
 
 def _title(what: str, grid: ProbabilityGrid) -> str:
