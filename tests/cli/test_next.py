@@ -210,6 +210,54 @@ def test_answers_and_the_table_may_not_contradict_each_other(folder):
     assert "Labels of the table in the place of earlier ones: row 9." in succeed(*base)
 
 
+def test_a_label_goes_when_its_cell_is_blanked_and_an_answer_stays(folder):
+    base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 1)
+    (folder / "answers.csv").write_text("row,kind\n9,cat\n")
+    succeed(*base, "--answers", folder / "answers.csv")
+    few = pd.read_csv(folder / "table.csv")
+    more = few.copy()
+    more.loc[[8, 9], "kind"] = ["cat", "dog"]  # the first as it was answered
+    more.to_csv(folder / "table.csv", index=False)
+    assert "of 34 unlabelled rows" in succeed(*base)
+    few.loc[0, "kind"] = None
+    few.to_csv(folder / "table.csv", index=False)
+    said = succeed(*base)
+    assert "Taken back, since the table is blank there now: rows 1, 10." in said
+    assert "Blank in the table now, and answered before: row 9. Answer ? to withdraw." in said
+    assert "of 36 unlabelled rows" in said
+    assert "blank" not in succeed(*base)
+    few.drop(columns="kind").to_csv(folder / "table.csv", index=False)  # says nothing of labels
+    assert "of 36 unlabelled rows" in succeed(*base)
+
+
+def test_labels_never_go_to_rows_that_moved(folder):
+    frame = pd.read_csv(folder / "table.csv").assign(name=[f"n{i}" for i in range(40)])
+    frame.loc[21, ["x", "z"]] = frame.loc[20, ["x", "z"]]  # alike to the model
+    base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 2)
+    swapped = list(range(40))
+    swapped[20:22] = [21, 20]
+    blank = pd.DataFrame({"name": ["none"]})
+    forms = {
+        "in another order, by the column 'x'": frame.sort_values("x"),
+        "in another order, by the column 'name'": frame.iloc[swapped],
+        "goes with 40 rows, and the table has 41": pd.concat([frame.iloc[[9]], frame]),
+        "goes with 40 rows, and the table has 39": frame.drop(index=7),
+        "blank rows have been put in or taken out": pd.concat([blank, frame]),
+    }
+    cells = frame.loc[[7, 20, 30]].assign(kind="cat", row=[8, 21, 31], z=0.5)  # z: written anew
+    cells.to_csv(folder / "answers.csv", index=False)
+    answers = ("--answers", folder / "answers.csv")
+    frame.to_csv(folder / "table.csv", index=False)
+    succeed(*base)
+    for wrong, moved in forms.items():
+        moved.to_csv(folder / "table.csv", index=False)
+        assert wrong in fail(*base)
+        said = fail(*base, *answers, "--state", folder / "none.atoll")
+        assert re.search(r"answers row \d+ with (x|name) \S+, and that row of the table has", said)
+    frame.assign(note="new", z=frame["z"] * (1 + 1e-15)).to_csv(folder / "table.csv", index=False)
+    assert "3 answers taken" in succeed(*base, *answers)
+
+
 def test_a_bad_target_of_the_error_is_not_kept_in_the_loop(folder):
     base = ("next", folder / "m.atoll", folder / "table.csv")
     succeed(*base)
@@ -230,7 +278,10 @@ def test_bad_answers_and_options_are_one_line_each(folder):
     assert "picks rows by brier" in fail(*base, "--strategy", "margin")
     other = pd.read_csv(folder / "table.csv").head(20)
     other.to_csv(folder / "other.csv", index=False)
-    assert "other rows" in fail("next", folder / "m.atoll", folder / "other.csv")
+    said = fail("next", folder / "m.atoll", folder / "other.csv")
+    assert "goes with 40 rows, and the table has 20" in said
+    pd.read_csv(folder / "table.csv").assign(x=1.0).to_csv(folder / "other.csv", index=False)
+    assert "other rows than this table's" in fail("next", folder / "m.atoll", folder / "other.csv")
 
 
 def test_a_model_saved_from_python_asks_for_the_same_rows(folder):

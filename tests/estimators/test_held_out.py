@@ -223,9 +223,12 @@ def test_a_certain_and_wrong_prediction_costs_infinity():
 def test_a_calibrated_model_seldom_exceeds_the_error_by_chance(seed):
     rng = np.random.default_rng(seed)
     p = rng.dirichlet([1.0, 1.0, 1.0], 40)
-    limit = calibration_error_by_chance(p, rng)
+    limit = calibration_error_by_chance(p, np.random.default_rng(seed + 100))
+    cumulative, same = p.cumsum(axis=1), np.random.default_rng(seed + 100)
+    u = [same.random((40, 1)) * cumulative[:, -1:] for _ in range(400)]
+    drawn = [expected_calibration_error(p, (one >= cumulative).sum(axis=1)) for one in u]
+    assert limit == np.quantile(drawn, 0.95)
     n_sets = 300
-    cumulative = p.cumsum(axis=1)
     exceeded = 0
     for _ in range(n_sets):
         codes = (rng.random((40, 1)) > cumulative[:, :2]).sum(axis=1)

@@ -10,6 +10,7 @@ from atoll.plotting import (
     autocorrelation_plot,
     class_colours,
     class_counts,
+    letters,
     reliability_diagram,
     trace_plot,
 )
@@ -130,3 +131,18 @@ def test_charts_draw_on_the_axis_given():
     ):
         axes = Figure().add_subplot()
         assert draw(axes) is axes
+
+
+def test_names_are_drawn_with_a_font_that_has_their_letters(monkeypatch):
+    def families(name):
+        (text, _) = class_counts([name, "b"], [1, 2], ax=Figure().add_subplot()).get_yticklabels()
+        return text.get_fontfamily()
+
+    own = families("é")  # matplotlib's own font has it
+    stix = letters._installed()["STIXGeneral"]
+    monkeypatch.setattr(letters, "_installed", lambda: {"Other": "/none.ttf", "STIX": stix})
+    assert families("\u2329") == [*own, "STIX"]
+    monkeypatch.setattr(letters, "_TOLD", set())
+    with pytest.warns(UserWarning, match="No font has the letters 中, 文: pictures have boxes"):
+        assert families("中 文 \u2329") == [*own, "STIX"]
+    assert families("中") == own  # and that is said once

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from scipy import sparse
+from scipy.special import softmax
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -50,7 +51,7 @@ def legend_texts(ax):
 
 
 def drawn_rows(ax):
-    """Offsets of the unlabelled dots, and of each class's markers, in the order drawn."""
+    """Offsets of the unlabelled dots, and of each shape of markers, in the order drawn."""
     dots, *markers = [
         np.asarray(collection.get_offsets())
         for collection in ax.collections
@@ -68,7 +69,8 @@ def test_maps_draw_every_row_once_and_name_every_class(n_classes, n_features):
         ax = draw(model, X, y, resolution=RESOLUTION, unlabelled=-1)
         dots, markers = drawn_rows(ax)
         assert len(dots) == (y < 0).sum()
-        assert [len(places) for places in markers] == [2] * n_classes
+        n_of_shape = np.bincount(np.arange(n_classes) % 9)  # never a drawing for each class
+        assert [len(places) for places in markers] == (2 * n_of_shape).tolist()
         assert legend_texts(ax)[:n_classes] == [str(k) for k in range(n_classes)]
         assert any(text.startswith("unlabelled") for text in legend_texts(ax))
         ax.figure.savefig(os.devnull, format="png")  # everything drawn can be rendered
@@ -93,6 +95,9 @@ def test_two_features_are_drawn_as_they_are():
     np.testing.assert_allclose(dots, X[y < 0])
     for k, places in enumerate(markers):
         np.testing.assert_allclose(places, X[y == k])
+    shapes = [c for c in ax.collections if type(c).__name__ == "PathCollection"][1:]
+    for colour, shape in zip(class_colours(3), shapes):
+        assert (shape.get_facecolors()[:, :3] == colour).all()
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("x0", "x1")
     assert "PCA" not in ax.get_title()
 
@@ -244,6 +249,23 @@ def test_boundary_lies_where_two_classes_are_equally_probable():
     slope = np.linalg.norm(model.coef_)
     # Linear interpolation on the grid misplaces the line by less than a step.
     assert np.abs(model.decision_function(vertices)).max() < slope * step
+
+
+def test_boundaries_of_many_classes_lie_where_the_two_most_probable_are_equal():
+    centres = 4 * np.random.default_rng(0).normal(size=(12, 2))
+
+    class Nearest:
+        classes_ = np.arange(12)
+
+        def predict_proba(self, rows):
+            return softmax(rows @ centres.T - 0.5 * (centres**2).sum(axis=1), axis=1)
+
+    ax = decision_map(Nearest(), centres, np.arange(12), resolution=100)
+    contours = [c for c in ax.collections if type(c).__name__ == "QuadContourSet"]
+    assert len(contours) == 12
+    vertices = np.concatenate([path.vertices for c in contours for path in c.get_paths()])
+    distances = np.sort(np.linalg.norm(vertices[:, None] - centres, axis=2), axis=1)
+    assert (distances[:, 1] - distances[:, 0]).max() < np.ptp(centres, axis=0).max() / 50
 
 
 def test_class_that_wins_nowhere_has_no_boundary():

@@ -21,6 +21,7 @@ from atoll.core.labels import parse_labels
 from atoll.diagnostics import summarise, verdict
 from atoll.estimators import AtollClassifier, make_preprocessor
 from atoll.estimators.held_out import HeldOut, score
+from atoll.plotting import letters
 from atoll.reports import inference_section, report, words, write_report
 from atoll.reports.advice import State, what_to_do_next
 from atoll.reports.confusion import confusion_section
@@ -555,10 +556,17 @@ def test_labels_of_minus_one_mean_what_they_meant_at_fit(tmp_path):
     assert "50, of which 50 labelled" in Page(write(tmp_path, model, X, signs)).text
 
 
-def test_names_in_another_script_are_written_without_complaint(tmp_path):
+def test_letters_that_no_font_has_are_remarked_on_once_and_written_in_the_text(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(letters, "_installed", dict)
+    monkeypatch.setattr(letters, "_TOLD", set("さ幅"))
     X, y = problem()
     y = np.array([None if label is None else f"類{label[-1]} 🐟" for label in y], dtype=object)
-    source = write(tmp_path, StandIn().fit(X, y), X, y, feature_names=["長さ", "幅"])
+    with pytest.warns(UserWarning, match="No font has the letters") as warned:
+        source = write(tmp_path, StandIn().fit(X, y), X, y, feature_names=["長さ", "幅"])
+    said = [str(one.message).partition(":")[0] for one in warned]
+    assert said == ["No font has the letters 類, 🐟", "No font has the letters 長"]
     assert "類0 🐟" in source
     assert "長さ" in source
 

@@ -133,6 +133,7 @@ class ActiveLearner:
     strategy_ : str, how rows are picked, in words
     is_current_ : bool, whether the model has learnt every label
     target_ : str, what the labels are called, as `save` was told; "" where nobody said
+    notes_ : dict of plain values that `save` keeps for whoever runs the loop
 
     Examples
     --------
@@ -187,6 +188,7 @@ class ActiveLearner:
         self.max_candidates = max_candidates
         self.verbose = verbose
         self.target_ = ""
+        self.notes_: dict[str, Any] = {}
 
     # The pool -------------------------------------------------------------------------------------
 
@@ -641,18 +643,15 @@ class ActiveLearner:
             What the labels are called, which `load` gives back as `target_`; None: as it was.
         """
         self._pool_size()
-        parameters = {
-            name: getattr(self, name)
-            for name in self.parameters
-            if name not in ("random_state", "verbose")
-        }
+        kept = [name for name in self.parameters if name not in ("random_state", "verbose")]
         saved = saving.SavedLearner(
             self.estimator,
-            parameters,
+            {name: getattr(self, name) for name in kept},
             self._X,
             self._seed,
             self._history,
             self._open,
+            self.notes_,
             self._picked,
             self._names,
             None if self._index is None else tuple(self._index.tolist()),
@@ -680,7 +679,7 @@ class ActiveLearner:
         learner._names = saved.names
         learner._index = None if saved.in_index is None else object_array(saved.in_index)
         learner._open = saved.open_audits
-        learner.target_ = saved.target
+        learner.target_, learner.notes_ = saved.target, saved.notes
         return learner
 
     def _pool_size(self) -> int:

@@ -32,6 +32,7 @@ class SavedLearner(NamedTuple):
     seed : of all its random numbers
     history : what happened
     open_audits : rows asked as audits that have no answer yet
+    notes : plain values of whoever runs the loop; none in older files
     picked : whether the rows labelled from the beginning were picked, and not drawn at random
     names : (n,) of the rows; None where they have none
     in_index : (n,) numbers or texts of the rows' index; None if it is 0, 1, 2 ... or holds names
@@ -44,6 +45,7 @@ class SavedLearner(NamedTuple):
     seed: int
     history: History
     open_audits: frozenset[int]
+    notes: dict[str, Any]
     picked: bool = True
     names: tuple[str, ...] | None = None
     in_index: tuple[Any, ...] | None = None
@@ -66,6 +68,7 @@ def write(saved: SavedLearner, path: str | os.PathLike[str]) -> None:
         "names": saved.names,
         "index": saved.in_index,
         "target": saved.target,
+        "notes": saved.notes,
     }
     try:
         text = json.dumps(told, default=_plain)
@@ -105,6 +108,7 @@ def read(path: str | os.PathLike[str]) -> SavedLearner:
         told["seed"],
         replay(start, events),
         frozenset(told["open"]),
+        told.get("notes", {}),
         told.get("picked", True),
         None if told.get("names") is None else tuple(told["names"]),
         None if told.get("index") is None else tuple(told["index"]),

@@ -12,11 +12,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.cli.loop_table import (
+    LEARNT,
+    OTHER_STATE,
+    named_rows,
+    note_answers,
+    note_rows,
+    refuse_answers_of_other_rows,
+    refuse_moved_rows,
+    take_labels,
+)
 from atoll.cli.opening import in_type_of, labels_of
 from atoll.cli.terminal import saved_in, table_lines
 from atoll.core.extras import import_extra
 from atoll.core.near_names import did_you_mean
-from atoll.core.shown import shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,10 +154,12 @@ def run_round(
     answers = None
     if files.answers is not None:  # read before the fit, which may be slow
         classes = bundle.estimator.classes_
-        answers = read_answers(files.answers, bundle.target, numbers, classes, wishes.new_classes)
+        new = wishes.new_classes
+        answers = read_answers(files.answers, bundle.target, frame, numbers, classes, new)
     given = _labels(bundle, frame)
-    learner, about_loop = open_learner(bundle, given, X, files.state, wishes, numbers)
-    for line in about_loop:
+    learner = open_learner(bundle, given, X, frame, numbers, files.state, wishes)
+    has_labels = bundle.target in frame.columns
+    for line in take_labels(learner, given if has_labels else None, numbers):
         say(line)
     if files.answers is not None and answers is not None:
         for line in take_answers(learner, answers, files.answers, wishes, given):
@@ -164,6 +175,7 @@ def run_round(
         f"{why}; {n} of {n_cells} cells blank" if many else why
         for why, n, many in zip(asked["why"], n_blank.tolist(), is_blank.tolist())
     ]
+    note_rows(learner, frame, numbers, bundle.target)
     learner.save(files.state, target=bundle.target)
     if files.labelled is not None:
         with_all = _whole_table(learner, bundle, table, given, numbers, files.labelled)
@@ -260,21 +272,21 @@ def open_learner(
     bundle: ModelBundle,
     given: NDArray[Any],
     X: Any,
+    frame: pd.DataFrame,
+    numbers: NDArray[np.intp],
     state: Path,
     wishes: Wishes,
-    numbers: NDArray[np.intp],
-) -> tuple[ActiveLearner, list[str]]:
-    """Return the loop that the state file holds, or a new one, with the table's labels learnt.
+) -> ActiveLearner:
+    """Return the loop that the state file holds, or a new one with the labels of the table.
 
-    It goes on with the classifier of the model file, which may be fitted anew. The second item is
-    what to say.
+    It goes on with the classifier of the model file, which may be fitted anew.
 
     Parameters
     ----------
     given : (n,) labels of the table, None where blank
-    X : (n, d) its rows as the model takes them
-    state : file of the loop, which need not be there
+    X, frame : (n, d), (n, p) its rows, as the model takes them and as they are read
     numbers : (n,) of the rows, from 1
+    state : file of the loop, which need not be there
     """
     from sklearn.base import clone
 
@@ -290,7 +302,9 @@ def open_learner(
             random_state=wishes.seed,
             verbose=wishes.progress,
         )
-        return learner.fit(X, given, picked=picked_in_fit(bundle.estimator)), []
+        learner.fit(X, given, picked=picked_in_fit(bundle.estimator))
+        learner.notes_[LEARNT] = [i for i, label in enumerate(given) if label is not None]
+        return learner
     learner = ActiveLearner.load(state, estimator=clone(bundle.estimator))
     learner.verbose = wishes.progress
     if learner.target_ not in ("", bundle.target):
@@ -298,11 +312,11 @@ def open_learner(
             f"{str(state)!r} holds labels of the column {learner.target_!r}, not of "
             f"{bundle.target!r}; name another file with --state."
         )
+    refuse_moved_rows(learner, frame, numbers, state)
     if not learner.has_rows(X):
         raise ValueError(
-            f"{str(state)!r} goes with other rows than this table's, or other columns of them; "
-            "name another file with --state, or delete it to begin anew, without its answers "
-            "(--labelled writes them, of the table and the fit that it goes with)."
+            f"{str(state)!r} goes with other rows than this table's, or other columns of them: "
+            f"take those{OTHER_STATE}"
         )
     if wishes.strategy is not None and wishes.strategy != learner.strategy:
         raise ValueError(
@@ -311,29 +325,7 @@ def open_learner(
         )
     if wishes.target_error is not None:
         learner.target_error = wishes.target_error
-    return learner, _take_table(learner, given, numbers)
-
-
-def _take_table(
-    learner: ActiveLearner, given: NDArray[Any], numbers: NDArray[np.intp]
-) -> list[str]:
-    """Teach a loop the labels (n,) of its table that it does not have, and return what to say."""
-    known = learner.labels_
-    new = [i for i, label in enumerate(given) if label is not None and label != known[i]]
-    if new:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="update was given", category=UserWarning)
-            learner.refit().update(new, given[new])
-    lines = []
-    other = [i for i in new if known[i] is not None]
-    if other:
-        lines.append(f"Labels of the table in the place of earlier ones: {_rows(numbers[other])}.")
-    return lines
-
-
-def _rows(numbers: NDArray[np.intp]) -> str:
-    """Return "row 3", or "rows 3, 8"."""
-    return f"row{'s' if len(numbers) > 1 else ''} {shortened([str(i) for i in numbers.tolist()])}"
+    return learner
 
 
 def picked_in_fit(estimator: Any) -> bool:
@@ -380,6 +372,7 @@ def take_answers(
     with warnings.catch_warnings():  # a class is new because the command line says so
         warnings.filterwarnings("ignore", message="update was given", category=UserWarning)
         learner.refit().update(rows, labels)
+    note_answers(learner, rows)
     lines = [f"{len(rows)} answer{'' if len(rows) == 1 else 's'} taken from {path}."]
     if unknown:
         words = ", ".join(repr(word) for word in sorted(set(unknown)))
@@ -391,10 +384,11 @@ def take_answers(
     after = learner.withdraw(answered).labels_
     gone = [row for row in doubted if before[row] is not None and after[row] is None]
     if gone:
-        lines.append(f"Withdrawn, since that is the answer now: {_rows(answers.numbers[gone])}.")
+        named = named_rows(answers.numbers[gone])
+        lines.append(f"Withdrawn, since that is the answer now: {named}.")
     left = [i for i in sorted(blank - set(rows)) if before[i] is not None and in_data[i] is None]
     if left:
-        named = _rows(answers.numbers[left])
+        named = named_rows(answers.numbers[left])
         lines.append(f"Blank here, and answered before: {named}. Write ? to withdraw.")
     return lines
 
@@ -402,6 +396,7 @@ def take_answers(
 def read_answers(
     path: Path,
     target: str,
+    frame: pd.DataFrame,
     numbers: NDArray[np.intp],
     classes: Any,
     new: Sequence[str] = (),
@@ -411,7 +406,8 @@ def read_answers(
     Parameters
     ----------
     target : column of the labels
-    numbers : (n,) numbers of the rows of the pool in their table, from 1
+    frame : (n, p) the rows of the pool
+    numbers : (n,) their numbers in the table, from 1
     classes : the known ones, to whose type labels are converted
     new : other classes that are allowed
     """
@@ -436,8 +432,8 @@ def read_answers(
             )
     labels = read_target(answers[target])
     place_of = {number: place for place, number in enumerate(numbers.tolist())}
-    places, given = [], []
-    for word, label in zip(answers[ROW].tolist(), labels.tolist()):
+    lines, places, given = [], [], []
+    for line, (word, label) in enumerate(zip(answers[ROW].tolist(), labels.tolist())):
         if not isinstance(word, int | float) or word not in place_of:
             if label is None:
                 continue
@@ -445,9 +441,14 @@ def read_answers(
                 f"{str(path)!r} has an answer for row {word!r}; the table has rows 1 to "
                 f"{numbers[-1]}{'' if len(numbers) == numbers[-1] else ', but for blank ones'}."
             )
+        lines.append(line)
         places.append(place_of[int(word)])
         given.append(None if label is None else in_type_of(classes, label))
     kept = _once(path, places, given, numbers)
+    told = [i for i in kept if given[i] is not None]
+    cells = answers[[name for name in answers.columns if name not in (*OWN, target)]]
+    there = [places[i] for i in told]
+    refuse_answers_of_other_rows(path, cells.iloc[[lines[i] for i in told]], there, frame, numbers)
     return Answers([places[i] for i in kept], [given[i] for i in kept], numbers)
 
 

@@ -16,6 +16,7 @@ from atoll.core.extras import import_extra
 from atoll.core.files import atomic_path
 from atoll.core.overwriting import PAGE, check_output
 from atoll.core.repeated_rows import about_repeats
+from atoll.plotting.letters import give_letters
 from atoll.plotting.palette import GRID, INK, new_figure, plain_names, tidy
 from atoll.reports.figures import png_address
 
@@ -252,6 +253,7 @@ def intervals_figure(found: ModelComparison) -> Figure:
         axis.plot(loss.mean, place, "o", color=colour, markerfacecolor=filled, markersize=7)
     axis.axvline(0.0, color=INK, linewidth=1.0)
     axis.set_yticks(range(len(shown)), plain_names([one.model for one in shown]))
+    give_letters(axis.get_yticklabels())
     axis.set_ylim(-0.6, max(len(shown), 1) - 0.4)
     axis.set_xlabel(f"log-loss less that of {found.reference},\nnats a row (left is better)")
     axis.grid(axis="x", color=GRID, linewidth=0.6)

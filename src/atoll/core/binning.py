@@ -36,3 +36,16 @@ def bin_predictions(
         mean_probability = np.bincount(bins, predicted, minlength=n_bins) / counts
         frequency = np.bincount(bins, came_true, minlength=n_bins) / counts
     return mean_probability, frequency, counts
+
+
+def mean_gap(mean_probability: Array, frequency: Array, counts: NDArray[np.int64]) -> float:
+    """Return the mean difference of probability and frequency over binned predictions.
+
+    Examples
+    --------
+    >>> mean_gap(*bin_predictions(np.array([0.75, 0.75]), np.array([True, False]), 10))
+    0.25
+    """
+    filled = counts > 0
+    gaps = np.abs(frequency[filled] - mean_probability[filled])
+    return float(counts[filled] @ gaps / counts.sum())

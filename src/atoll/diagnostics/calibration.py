@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr
 
-from atoll.core.binning import bin_predictions
+from atoll.core.binning import bin_predictions, mean_gap
 
 Array = NDArray[np.float64]
 
@@ -92,9 +92,7 @@ def expected_calibration_error(
     0.25
     """
     curve = reliability_curve(probabilities, codes, n_bins=n_bins)
-    filled = curve.counts > 0
-    gaps = np.abs(curve.frequency[filled] - curve.mean_probability[filled])
-    return float(curve.counts[filled] @ gaps / curve.counts.sum())
+    return mean_gap(curve.mean_probability, curve.frequency, curve.counts)
 
 
 def entropy(probabilities: ArrayLike) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from atoll.core.binning import bin_predictions, mean_gap
 from atoll.core.labels import PartialLabels, parse_labels
 from atoll.core.progress import progress_bar
 from atoll.core.repeated_rows import about_repeats, without_repeats
@@ -18,6 +19,7 @@ from atoll.plotting.palette import class_names
 from atoll.plotting.rows import unlabelled_marker
 
 MOST_ROWS = 50_000  # of a refit: all labelled ones, and others at random
+N_BINS = 10  # of probabilities, as in `expected_calibration_error`
 LABELS_DRAWN = 400  # sets of labels from which the calibration error by chance is found
 
 
@@ -242,12 +244,15 @@ def calibration_error_by_chance(probabilities: ArrayLike, rng: np.random.Generat
     0.0
     """
     p = np.asarray(probabilities, dtype=float)
-    cumulative = p.cumsum(axis=1)
+    cumulative, best, rows = p.cumsum(axis=1), p.argmax(axis=1), np.arange(len(p))
+    # A draw is of the best class where it falls between these two; no other class counts.
+    low, high = np.where(best > 0, cumulative[rows, best - 1], 0.0), cumulative[rows, best]
     errors = []
     for _ in range(LABELS_DRAWN):
         # Scaled by the row's sum, so that rounding cannot put a draw past the last class.
         u = rng.random(len(p)) * cumulative[:, -1]
-        errors.append(expected_calibration_error(p, (u[:, None] >= cumulative).sum(axis=1)))
+        binned = bin_predictions(p[rows, best], (low <= u) & (u < high), N_BINS)
+        errors.append(mean_gap(*binned))
     return float(np.quantile(errors, 0.95))
 
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from atoll.core.extras import import_extra
 from atoll.plotting.current import current_axes
+from atoll.plotting.letters import give_letters
 from atoll.plotting.palette import class_colours, plain_names, tidy
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def class_counts(
         )
         ax.bar_label(bars, [f"{n:,}" for n in counts.tolist()], padding=4, fontsize=9)
     ax.set_yticks(places, names)
+    give_letters(ax.get_yticklabels())
     ax.set_ylim(len(names) - 0.4, -0.6)  # the first class at the top
     ax.set_xlabel("rows")
     ax.margins(x=0.12)

@@ -13,6 +13,7 @@ from atoll.core.rows import unit_rows
 from atoll.core.selection import some_rows
 from atoll.core.value_spans import counted_together
 from atoll.plotting.current import current_axes
+from atoll.plotting.letters import give_letters
 from atoll.plotting.palette import (
     INK,
     UNLABELLED_COLOUR,
@@ -25,6 +26,7 @@ from atoll.plotting.rows import feature_names_of, labels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.text import Text
 
 _BELOW_MAP = 0.52  # inches from a map to its scale of colours: room for the name of the axis
 _LONGEST_LEGEND = 20  # classes named; the others are only counted
@@ -239,6 +241,7 @@ def decision_map(
         # In one dimension the legend names the lines, and there are no boundaries to explain.
         has_boundary = len(grid.axes) == 2 and not grid.subspace
         _legend(ax, classes, codes, boundary=has_boundary, predicted=bool(grid.subspace))
+    give_letters(_names_on(ax))
     return ax
 
 
@@ -339,6 +342,7 @@ def entropy_map(
     ax.set_title(_title("Predictive entropy", grid))
     if legend:
         _legend(ax, classes, codes, boundary=False)
+    give_letters(_names_on(ax))
     return ax
 
 
@@ -499,11 +503,19 @@ def _image(ax: Axes, grid: ProbabilityGrid, pixels: NDArray[np.float64], **setti
 def _boundaries(ax: Axes, grid: ProbabilityGrid) -> None:
     p = grid.probabilities
     assert p is not None
-    n_classes = p.shape[-1]
-    for k in range(1 if n_classes == 2 else n_classes):
-        lead = p[..., k] - np.delete(p, k, axis=-1).max(axis=-1)
+    second, first = np.moveaxis(np.partition(p, -2, axis=-1)[..., -2:], -1, 0)
+    best = p.argmax(axis=-1)
+    for k in [0] if p.shape[-1] == 2 else np.unique(best).tolist():
+        lead = p[..., k] - np.where(best == k, second, first)
         if lead.min() < 0 < lead.max():  # else the class has no border on the map
-            ax.contour(*grid.axes, lead, levels=[0], colors=INK, linewidths=1.3, zorder=1)
+            rows, columns = (_reach(np.flatnonzero((lead > 0).any(axis=i))) for i in (1, 0))
+            x, y = grid.axes[0][columns], grid.axes[1][rows]
+            ax.contour(x, y, lead[rows, columns], levels=[0], colors=INK, linewidths=1.3, zorder=1)
+
+
+def _reach(places: NDArray[np.intp]) -> slice:
+    """Return the smallest slice that has these places and their neighbours."""
+    return slice(max(0, int(places[0]) - 1), int(places[-1]) + 2)
 
 
 def _mark_rows(
@@ -530,14 +542,16 @@ def _mark_rows(
         size, look = 1.6 * size, {**look, "edgecolors": UNLABELLED_COLOUR, "linewidths": 0.4}
     x, y = places.T
     dots = ax.scatter(x[free], y[free], s=size, zorder=2, **look)
-    looks = zip(class_colours(n_classes), class_markers(n_classes))
     size_of_labels = float(np.clip(75 * np.sqrt(40 / max(1, (codes >= 0).sum())), 20, 75))
-    for k, (colour, marker) in enumerate(looks):
+    colours_of, markers = class_colours(n_classes), np.array(class_markers(n_classes))
+    labelled = np.flatnonzero(codes >= 0)
+    for marker in dict.fromkeys(markers.tolist()):  # and not class by class, of which are many
+        rows = labelled[markers[codes[labelled]] == marker]
         ax.scatter(
-            x[codes == k],
-            y[codes == k],
+            x[rows],
+            y[rows],
             s=size_of_labels,
-            color=[colour],
+            color=colours_of[codes[rows]],
             marker=marker,
             edgecolors=INK,
             linewidths=1.3,
@@ -560,6 +574,13 @@ def _frame(ax: Axes, grid: ProbabilityGrid) -> None:
 def _axis_label(grid: ProbabilityGrid, axis: int) -> str:
     # A plane's labels are written here and may be long; a feature's name comes from the user.
     return grid.axis_labels[axis] if grid.subspace else plain_names(grid.axis_labels)[axis]
+
+
+def _names_on(ax: Axes) -> list[Text]:
+    """Return the texts of a map that hold names of the user's."""
+    legend = ax.get_legend()
+    names = [] if legend is None else legend.get_texts()
+    return [ax.xaxis.label, ax.yaxis.label, *names]
 
 
 def _title(what: str, grid: ProbabilityGrid) -> str:
