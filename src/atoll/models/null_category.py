@@ -20,7 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from atoll.core.labels import PartialLabels
 from atoll.core.linalg import cholesky_inverse
-from atoll.core.regions import PreparedRegions, RegionFamily, regions_of_rows
+from atoll.core.regions import (
+    PreparedRegions,
+    RegionFamily,
+    Regions,
+    log_region_shares,
+    regions_of_rows,
+)
 from atoll.inference import auxiliary_gibbs, ep, vb
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
@@ -95,6 +101,7 @@ def sampler(
     unlabelled_regions : the same as if no row had a label; then what all other z say of each
         labelled row is recorded, too
     """
+    labelled, unlabelled = np.flatnonzero(is_labelled), np.flatnonzero(~is_labelled)
 
     def start(rng: np.random.Generator, log_parameters: Array, region_parameters: Array) -> Array:
         """Draw z, of unlabelled rows around the function that a draw of the labelled z implies."""
@@ -102,7 +109,6 @@ def sampler(
         if is_labelled.all():
             return at_phi.sample(rng, at_phi.zeros(), 1.0)
         C = gram_function(prior, inputs)(log_parameters)
-        labelled = np.flatnonzero(is_labelled)
         of_labelled = PreparedRegions(regions_of_rows(at_phi, labelled))
         C_ll = C[np.ix_(labelled, labelled)]
         state = auxiliary_gibbs.init(
@@ -119,13 +125,19 @@ def sampler(
 
     def class_probabilities(state: AuxiliaryState) -> dict[str, Any]:
         """Return P(class | z of the other rows)."""
-        at_phi = regions.at(state.region_parameters).regions
-        log_p = auxiliary_gibbs.log_class_shares(state, at_phi)
-        record = {"unlabelled_probabilities": np.exp(log_p[~is_labelled])}
+        mean, sd = auxiliary_gibbs.leave_one_out(state)
+
+        def of_rows(family: RegionFamily, rows: NDArray[np.intp]) -> Regions:
+            return regions_of_rows(family.at(state.region_parameters).regions, rows)
+
+        missing = of_rows(regions, unlabelled)
+        record = {"unlabelled_probabilities": missing.shares(mean[unlabelled], sd[unlabelled])}
         if unlabelled_regions is not None:
-            at_phi = unlabelled_regions.at(state.region_parameters).regions
-            of_labelled = auxiliary_gibbs.log_class_shares(state, at_phi)[is_labelled]
-            record["labelled_probabilities"] = np.exp(of_labelled)
+            # In log space: a draw counts by one over what it gives the label, however little.
+            log_p = log_region_shares(
+                of_rows(unlabelled_regions, labelled), mean[labelled], sd[labelled]
+            )
+            record["labelled_probabilities"] = np.exp(log_p)
         return record
 
     return regions_sampler(inputs, regions, prior, start, class_probabilities)
