@@ -13,6 +13,7 @@ With w = 0 and no unlabelled row this is the probit Gaussian process, draw for d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -204,7 +205,7 @@ def variational(
 
     def carried_on(chosen: Approximation, C: Array) -> Approximation:
         theta, phi = chosen.log_parameters, chosen.region_parameters
-        found = vb.at(C, regions, theta, phi, C @ chosen.weights, tolerance=_least_gain(labels))
+        found = ascend(C, regions, theta, phi, C @ chosen.weights)
         return found._replace(converged=chosen.converged)
 
     def believed(found: Approximation) -> bool:
@@ -216,14 +217,13 @@ def variational(
     def labelled_alone() -> Variational:
         return _of_labelled_rows(inputs, labels, prior, family_of, report)
 
+    ascend = partial(vb.at, tolerance=_least_gain(labels), report=report)
     gram_at, doubt = gram_function(prior, inputs), "shares"
     for begin in _starts(prior):
         if begin is not None:  # worth a search only where it is believed before
             C = gram_at(begin)
             first = _labelled_start(C, family_of, seen, begin, regions.mean)
-            if not believed(
-                vb.at(C, regions, begin, regions.mean, first, tolerance=_least_gain(labels))
-            ):
+            if not believed(ascend(C, regions, begin, regions.mean, first)):
                 continue
         chosen = approximate(
             ep.maximise,
@@ -238,7 +238,7 @@ def variational(
         found = carried_on(chosen, C)
         if believed(found):
             held_out = _hidden_labels(
-                found, C, inputs, labels, prior, family_of, likelihood, n_folds
+                found, C, inputs, labels, prior, family_of, likelihood, n_folds, ascend
             )
             if held_out is None:
                 unsure = at_random and n_folds > 0
@@ -258,6 +258,7 @@ def variational(
         family_of,
         likelihood,
         n_folds,
+        ascend,
         with_others=False,
     )
     alone = alone._replace(doubt=doubt, held_out=held_out)
@@ -340,12 +341,14 @@ def _hidden_labels(
     family_of: FamilyOf,
     likelihood: NullCategory,
     n_folds: int,
+    ascend: Callable[..., Approximation],
     *,
     with_others: bool = True,
 ) -> HeldOut | None:
     """Return what labels say that are hidden in turns, at the θ and φ found.
 
-    C is that of all rows, of which unlabelled and hidden ones enter only `with_others`.
+    C is that of all rows, of which unlabelled and hidden ones enter only `with_others`. `ascend` is
+    `vb.at`.
     """
     # Many parameters because a fit and all that it was made from are needed anew.
     every = np.arange(len(inputs))
@@ -356,7 +359,7 @@ def _hidden_labels(
         start = _labelled_start(C, family_of, left, theta, phi)[entered]
         family = family_of(entered, left[entered])
         C_entered = C[np.ix_(entered, entered)]
-        of_others = vb.at(C_entered, family, theta, phi, start, tolerance=_least_gain(labels))
+        of_others = ascend(C_entered, family, theta, phi, start)
         posterior = approximate_posterior(of_others, inputs[entered], prior, likelihood)
         return posterior.log_proba(inputs[hidden])
 
