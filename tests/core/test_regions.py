@@ -162,6 +162,18 @@ def test_a_total_is_unfinished_where_one_label_is_far_from_its_class():
     assert regions.total()(np.array([[-60.0, 0, 0, 0], [0, 0, 0, 0]]), -20.0) == -np.inf
 
 
+@pytest.mark.parametrize("scale", [0.3, 3.0, 100.0])
+def test_gradients_of_all_regions_together_are_those_of_each(scale):
+    rng = np.random.default_rng(7)
+    codes, seen, rates = rng.integers(6, size=30), rng.random(30) < 0.3, rng.uniform(0.1, 0.9, 6)
+    regions = null_category.margin_regions(codes, seen, 6, 1.2, rates)
+    mean, sd = scale * rng.standard_normal((30, 6)), rng.uniform(0.3, 3.0, 30)
+    together, each = regions.gradients(mean, sd), regions._gradients_by_region(mean, sd)
+    for found, expected in zip(together[:-1], each[:-1], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(together.ends[0], each.ends[0], rtol=1e-8, atol=1e-8)
+
+
 @KINDS
 @pytest.mark.parametrize("scale", [1.0, 1e4])
 def test_shares_are_those_of_log_space(kind, scale):

@@ -364,6 +364,46 @@ def winning_masses(mean: Array, margin: float | Array) -> Array:
     return masses
 
 
+class WinningSlopes(NamedTuple):
+    """P(z_k > z_i + margin for all i ≠ k), z ~ N(mean, 1), of every class k, and its derivatives.
+
+    masses : (n, K) the probability itself
+    gradient : (n, K, K) derivative of the mass of k by how far its mean is ahead of that of i
+    second : (n, K) trace of the Hessian of the mass by the means
+    """
+
+    masses: Array
+    gradient: Array
+    second: Array
+
+
+def winning_slopes(mean: Array, margin: Array) -> WinningSlopes:
+    """Return `winning_masses` and their derivatives, to 1e-10; mean (n, K), margin (n,)."""
+    n, K = mean.shape
+    nodes, weights, tables = _slope_nodes(K - 1)
+    log_weights = np.log(weights) + 0.5 * nodes**2
+    behind = (mean.max(axis=1, keepdims=True) - mean).T  # (K, n)
+    offsets = behind - margin
+    masses, gradient, second = np.empty((n, K)), np.empty((n, K, K)), np.empty((n, K))
+    for piece in in_chunks(n, K, most=CLASSES_AT_ONCE):
+        t = np.clip(offsets[:, piece], tables.low, tables.high)
+        log_below, hazard = (part.reshape(*t.shape, -1) for part in tables.at(t.ravel()))
+        u = np.minimum(behind[:, piece], FAR_BEHIND)[..., None] + nodes
+        u *= u
+        term = np.exp(log_below.sum(axis=0) - log_below + log_weights - 0.5 * u)
+        masses[piece] = term.sum(axis=2).T
+        of_rows = term.transpose(1, 0, 2)
+        gradient[piece] = of_rows @ hazard.transpose(1, 2, 0)
+        # φ' = −x φ: once for the class that wins, and once for each that it beats.
+        u -= 1.0
+        hazard *= t[..., None] + nodes
+        u += hazard
+        u -= hazard.sum(axis=0)
+        second[piece] = np.einsum("krg,krg->rk", term, u)
+    gradient[:, np.arange(K), np.arange(K)] = 0.0
+    return WinningSlopes(masses, gradient, second)
+
+
 @lru_cache(maxsize=64)
 def _trapezium(n_factors: int) -> tuple[Array, Array]:
     """Return nodes and weights of ∫ φ(u) Π Φ(u + t_i) du for `n_factors` = m factors Φ.

@@ -33,6 +33,7 @@ from atoll.core.gaussian import (
     small_mass,
     truncated_normal,
     winning_masses,
+    winning_slopes,
 )
 
 Array = NDArray[np.float64]
@@ -472,6 +473,55 @@ class Margins(NamedTuple):
         return update  # type: ignore[return-value]
 
     def gradients(self, mean: Array, sd: Array | float) -> RegionGradients:
+        n, K = self.log_weight.shape
+        several = np.isfinite(self.log_weight).sum(axis=1) > 1
+        if K <= 4 or self.is_rough or not several.any():  # else dearer
+            return self._gradients_by_region(mean, sd)
+        s, rows = np.broadcast_to(sd, n), np.flatnonzero(several)
+        found, enough = regions_of_rows(self, rows)._gradients_together(mean[rows], s[rows])
+        rest = np.flatnonzero(~several)
+        if not enough.all():
+            rest = np.union1d(rest, rows[~enough])
+        if len(rest) == 0:
+            return found
+        others = regions_of_rows(self, rest)._gradients_by_region(mean[rest], s[rest])
+
+        def joined(together: Array, apart: Array) -> Array:
+            values = np.empty((n, *together.shape[1:]))
+            values[rows], values[rest] = together, apart
+            return values
+
+        return RegionGradients(
+            joined(found.log_probability, others.log_probability),
+            joined(found.mean, others.mean),
+            joined(found.curvature, others.curvature),
+            joined(found.log_weight, others.log_weight),
+            (joined(found.ends[0], others.ends[0]),),
+        )
+
+    def _gradients_together(
+        self, mean: Array, sd: Array
+    ) -> tuple[RegionGradients, NDArray[np.bool_]]:
+        """Return the gradients by one integral for all regions of a row, and where it is exact.
+
+        It is where the mass of a row is not small.
+        """
+        most = self.log_weight.max(axis=1)
+        weight = np.exp(self.log_weight - most[:, None])
+        slopes = winning_slopes(mean / sd[:, None], self.margin / sd)
+        weighted = weight * slopes.masses
+        mass = weighted.sum(axis=1)
+        enough = mass >= small_mass(self.n_free)
+        mass = np.where(enough, mass, 1.0)
+        weight = weight / mass[:, None]
+        ahead = weight[:, :, None] * slopes.gradient / sd[:, None, None]
+        by_mean = ahead.sum(axis=2) - ahead.sum(axis=1)
+        curvature = (weight * slopes.second).sum(axis=1) / sd**2 - (by_mean**2).sum(axis=1)
+        log_probability, share = np.log(mass) + most, weighted / mass[:, None]
+        by_margin = -ahead.sum(axis=(1, 2))
+        return RegionGradients(log_probability, by_mean, curvature, share, (by_margin,)), enough
+
+    def _gradients_by_region(self, mean: Array, sd: Array | float) -> RegionGradients:
         n, K = self.log_weight.shape
         rows, winners, losers = self._candidates()
         t = self._offsets(mean, sd, rows, winners, losers)
