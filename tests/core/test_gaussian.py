@@ -13,6 +13,7 @@ from atoll.core.gaussian import (
     log_ndtr_difference,
     log_normal_density,
     truncated_normal,
+    winning_masses,
 )
 
 mp.mp.dps = 60
@@ -177,6 +178,20 @@ def test_class_probabilities_from_products_sum_to_one():
     for j in range(4):
         total += np.exp(log_expected_product_of_ndtr(f[:, [j]] - np.delete(f, j, axis=1)))
     np.testing.assert_allclose(total, 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 9])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 30.0, 1e4])
+def test_masses_of_all_winners_are_those_of_each(n_classes, spread):
+    rng = np.random.default_rng(n_classes)
+    mean, margin = spread * rng.standard_normal((20, n_classes)), rng.uniform(0.0, 3.0, 20)
+    margin[:2] = 0.0, 700.0
+    found = winning_masses(mean, margin)
+    for k in range(n_classes):
+        ahead = mean[:, [k]] - np.delete(mean, k, axis=1) - margin[:, None]
+        exact = np.exp(log_expected_product_of_ndtr(ahead))
+        np.testing.assert_allclose(found[:, k], exact, rtol=0, atol=3e-14)
+    np.testing.assert_allclose(winning_masses(mean, 0.0).sum(axis=1), 1.0, atol=3e-14)
 
 
 def test_log_normal_density():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
 
 from atoll.core.gaussian import (
     _product_slopes,
@@ -12,7 +12,7 @@ from atoll.core.gaussian import (
     expected_product_of_ndtr_slopes,
     log_expected_product_of_ndtr,
 )
-from atoll.core.node_tables import NodeTables
+from atoll.core.node_tables import NodeTables, mass_tables_for
 
 
 def test_tables_are_right_between_their_points_and_at_their_limits():
@@ -24,6 +24,13 @@ def test_tables_are_right_between_their_points_and_at_their_limits():
     np.testing.assert_allclose(log_below, log_ndtr(x), rtol=1e-10, atol=1e-11)
     expected = np.exp(-0.5 * x**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(x))
     np.testing.assert_allclose(hazard, expected, rtol=1e-9, atol=2e-11)
+
+
+def test_tables_of_masses_are_right_to_fourteen_decimals():
+    offsets = np.random.default_rng(1).uniform(-17, 17, 500)
+    (below,) = mass_tables_for(-8.0, 0.5, 33, -17, 17).at(offsets)
+    exact = ndtr(np.linspace(-8.0, 8.0, 33) + offsets[:, None])
+    np.testing.assert_allclose(below, exact, rtol=0, atol=1e-14)
 
 
 def test_beyond_the_limits_an_offset_is_the_limit():

@@ -38,6 +38,7 @@ def kinds(n, rng):
         "no margin": multinomial_probit.regions(codes, 3),
         "margins": null_category.margin_regions(codes, everyone, 3, 1.2),
         "unions of margins": null_category.margin_regions(codes, seen, 3, 1.2, rates),
+        "unions of many": null_category.margin_regions(codes, seen, 5, 1.2),
     }
 
 
@@ -58,7 +59,9 @@ def random_means(rng, n, K):
 # Masses -------------------------------------------------------------------------------------------
 
 
-@KINDS
+@pytest.mark.parametrize(
+    "kind", sorted(set(kinds(2, np.random.default_rng(0))) - {"unions of many"})
+)
 def test_masses_are_integrals_of_the_density_of_z(kind):
     regions, mean, sd = random_case(kind, 12, 1.5, 1)
     ours = np.exp(regions.log_masses(mean, sd))
@@ -141,6 +144,42 @@ def test_the_prepared_total_is_the_sum_of_the_rows(kind, scale):
             assert total(f_now) == pytest.approx(exact, rel=1e-12, abs=1e-11)
             one = regions.gradients(f_now, 1.0).log_probability.sum()
             assert one == pytest.approx(exact, rel=1e-12, abs=1e-11)
+
+
+@KINDS
+@pytest.mark.parametrize("scale", [0.3, 3.0, 100.0])
+def test_a_total_is_left_unfinished_only_where_it_is_less_than_needed(kind, scale):
+    regions, f, _ = random_case(kind, 40, scale, 5)
+    total = regions.total()
+    exact = total(f)
+    slack = 1e-9 * abs(exact)
+    assert total(f, exact - slack) == exact
+    assert total(f, exact + slack) in (exact, -np.inf)
+
+
+def test_a_total_is_unfinished_where_one_label_is_far_from_its_class():
+    regions = null_category.margin_regions(np.array([0, 0]), np.array([True, False]), 4, 1.0)
+    assert regions.total()(np.array([[-60.0, 0, 0, 0], [0, 0, 0, 0]]), -20.0) == -np.inf
+
+
+@pytest.mark.parametrize("scale", [0.3, 3.0, 100.0])
+def test_gradients_of_all_regions_together_are_those_of_each(scale):
+    rng = np.random.default_rng(7)
+    codes, seen, rates = rng.integers(6, size=30), rng.random(30) < 0.3, rng.uniform(0.1, 0.9, 6)
+    regions = null_category.margin_regions(codes, seen, 6, 1.2, rates)
+    mean, sd = scale * rng.standard_normal((30, 6)), rng.uniform(0.3, 3.0, 30)
+    together, each = regions.gradients(mean, sd), regions._gradients_by_region(mean, sd)
+    for found, expected in zip(together[:-1], each[:-1], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(together.ends[0], each.ends[0], rtol=1e-8, atol=1e-8)
+
+
+@KINDS
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_shares_are_those_of_log_space(kind, scale):
+    regions, mean, sd = random_case(kind, 40, scale, 6)
+    exact = np.exp(log_region_shares(regions, mean, sd))
+    np.testing.assert_allclose(regions.shares(mean, sd), exact, rtol=0, atol=1e-10)
 
 
 def test_the_total_is_right_where_a_row_s_likely_region_has_a_tiny_weight():

@@ -58,6 +58,15 @@ def test_auto_samples_few_rows_and_not_many(model, monkeypatch):
     assert model(inference="mcmc", **SHORT).fit(X, truth).inference_ == "mcmc"
 
 
+def test_auto_samples_fewer_rows_of_any_class_the_more_classes_there_are(monkeypatch):
+    X, truth, y = three_arms(18, per_class=2)
+    monkeypatch.setattr(auxiliary_gp, "GIBBS_ROWS", 40)  # and 20 of two classes, 10 of three
+    two = truth < 2
+    assert NullCategoryClassifier(**SHORT).fit(X, y).inference_ == "vb"
+    assert NullCategoryClassifier(**SHORT).fit(X[two], y[two]).inference_ == "mcmc"
+    assert NullCategoryClassifier(**SHORT).fit(X, truth).inference_ == "mcmc"
+
+
 @FAMILY
 def test_variational_bayes_has_all_that_a_fit_has_but_draws(model, tmp_path):
     X, truth, y = three_arms()

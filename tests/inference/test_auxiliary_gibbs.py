@@ -117,6 +117,12 @@ def case_of(name):
             3, 3, lambda codes, seen: null_category.family(codes, seen, 3, 0.7, (0.6, 0.3, 0.5)),
             winner_of(lambda phi: 0.7 / np.sqrt(2)), lambda phi: np.array([0.6, 0.3, 0.5]),
         )  # fmt: skip
+    if name == "null category, four classes":
+        rates = np.array([0.6, 0.3, 0.5, 0.8])
+        return Case(
+            4, 4, lambda codes, seen: null_category.family(codes, seen, 4, 0.7, rates),
+            winner_of(lambda phi: 0.7 / np.sqrt(2)), lambda phi: rates,
+        )  # fmt: skip
     return Case(
         3, 3,
         lambda codes, seen: null_category.family(codes, seen, 3, None, sample_missing_rates=True),
@@ -138,6 +144,7 @@ CASES = [
     ("null category", "no free variance"), ("null category", "all fixed"),
     ("null category, all sampled", "all fixed"),
     ("null category, three classes, all sampled", "isotropic"),
+    ("null category, four classes", "isotropic"),
 ]  # fmt: skip
 
 

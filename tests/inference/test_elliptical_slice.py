@@ -59,6 +59,24 @@ def test_geweke_joint_test_with_a_likelihood_that_is_not_gaussian(width):
     assert result.smallest_adjusted_p_value > 1e-6, str(result)
 
 
+def test_a_likelihood_left_unfinished_where_it_is_less_than_needed_leaves_the_draws():
+    def chain(function, **options):
+        rng, x, value = np.random.default_rng(4), np.zeros(3), 0.0
+        for _ in range(50):
+            x, value, _ = elliptical_slice.step(
+                rng, x, value, function, rng.standard_normal(3), **options
+            )
+        return x
+
+    def exact(x):
+        return -8.0 * float(x @ x)
+
+    def unfinished(x, least):
+        return exact(x) if exact(x) >= least else -np.inf
+
+    np.testing.assert_array_equal(chain(exact), chain(unfinished, takes_least=True))
+
+
 def test_a_nan_likelihood_is_never_accepted():
     rng = np.random.default_rng(2)
     x, value = np.zeros(2), 0.0

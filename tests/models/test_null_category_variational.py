@@ -93,7 +93,11 @@ def test_with_one_label_per_class_half_of_the_belief_is_in_the_labelled_rows(n_c
     def family_of(rows, seen):
         return family(labels.codes[rows], seen, n_classes, 1.0)
 
-    found = null_category.variational(X, labels, prior, family_of, likelihood)
+    told = []
+    found = null_category.variational(
+        X, labels, prior, family_of, likelihood, lambda _, bound: told.append(bound)
+    )
+    assert set(found.approximation.log_evidences[1:]) <= set(told)  # a bar moves within ascents
     assert found.beside is not None
     new = make_pinwheel(n_samples=7, n_classes=n_classes, random_state=2)[0]
     both = null_category.two_beliefs(found, X, prior, likelihood)

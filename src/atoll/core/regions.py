@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from math import exp, expm1, inf, log
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from atoll.core.gaussian import (
     expected_product_of_ndtr,
@@ -32,6 +32,8 @@ from atoll.core.gaussian import (
     product_peak,
     small_mass,
     truncated_normal,
+    winning_masses,
+    winning_slopes,
 )
 
 Array = NDArray[np.float64]
@@ -58,6 +60,13 @@ class RegionGradients(NamedTuple):
     ends: tuple[Array, ...]
 
 
+class Total(Protocol):
+    """A function f -> Σ_n log(weighted mass of row n), z ~ N(f_n, 1), for many calls."""
+
+    def __call__(self, latent: Array, least: float = -inf) -> float:
+        """Return the sum, or −inf where that is plain to be less than `least`."""
+
+
 class Regions(Protocol):
     """What inference asks of regions, whatever their shape.
 
@@ -81,8 +90,10 @@ class Regions(Protocol):
     def sample(self, rng: np.random.Generator, mean: Array, sd: Array | float) -> Array:
         """Draw z ~ N(mean, sd²) restricted to each row's regions: first a region, then z in it."""
 
-    def total(self) -> Callable[[Array], float]:
-        """Return a function f -> Σ_n log(weighted mass of row n), z ~ N(f_n, 1), for many calls."""
+    def shares(self, mean: Array, sd: Array | float) -> Array:
+        """Return P(z in region r | z in the row's regions), (n, R), to fifteen decimals or so."""
+
+    def total(self) -> Total: ...
 
     def row_update(self) -> RowUpdate:
         """Return a function (row, z, mean, sd, uniforms) -> a new z of that row, for many calls.
@@ -92,6 +103,9 @@ class Regions(Protocol):
         """
 
     def gradients(self, mean: Array, sd: Array | float) -> RegionGradients: ...
+
+
+AnyRegions = TypeVar("AnyRegions", bound=Regions)
 
 
 # What both types share ----------------------------------------------------------------------------
@@ -126,7 +140,7 @@ class PreparedRegions:
         return bool((np.isfinite(self.regions.log_weight).sum(axis=1) > 1).any())
 
     @cached_property
-    def total(self) -> Callable[[Array], float]:
+    def total(self) -> Total:
         return self.regions.total()
 
     @cached_property
@@ -171,7 +185,7 @@ class RegionFamily(NamedTuple):
         return lambda parameters: self.at(parameters).total(latent)
 
 
-def regions_of_rows(regions: Regions, rows: NDArray[np.intp]) -> Regions:
+def regions_of_rows(regions: AnyRegions, rows: NDArray[np.intp]) -> AnyRegions:
     """Return the regions of the given rows."""
     return type(regions)(*(part[rows] if np.ndim(part) else part for part in regions))  # type: ignore[attr-defined]
 
@@ -249,18 +263,21 @@ class Intervals(NamedTuple):
         rows = np.arange(len(chosen))
         return truncated_normal(rng, mean, sd, self.lower[rows, chosen], self.upper[rows, chosen])
 
-    def total(self) -> Callable[[Array], float]:
+    def shares(self, mean: Array, sd: Array | float) -> Array:
+        return np.exp(log_region_shares(self, mean, sd))
+
+    def total(self) -> Total:
         upwards = np.isposinf(self.upper)
         if not np.all(upwards ^ np.isneginf(self.lower)):
-            return lambda f: float(log_region_probability(self, f, 1.0).sum())
+            return lambda latent, least=-inf: float(log_region_probability(self, latent, 1.0).sum())
         # Half-lines, the common case, need one log Φ each and no difference: z > b has mass
         # Φ(f − b), and z < b has mass Φ(b − f). The arrays are (R, n), so that f broadcasts.
         sign = np.where(upwards, 1.0, -1.0).T.copy()
         offset = np.where(upwards, -self.lower, self.upper).T.copy()
         log_weight = self.log_weight.T.copy()
 
-        def total_of_half_lines(f: Array) -> float:
-            log_masses = log_ndtr(sign * f + offset)
+        def total_of_half_lines(latent: Array, least: float = -inf) -> float:
+            log_masses = log_ndtr(sign * latent + offset)
             log_masses += log_weight
             return float(np.logaddexp.reduce(log_masses, axis=0).sum())
 
@@ -352,7 +369,8 @@ class Margins(NamedTuple):
         if np.all(np.isfinite(self.log_weight).sum(axis=1) == 1):
             chosen = np.argmax(self.log_weight, axis=1)
         else:
-            chosen = _choose(rng, self.log_masses(mean, sd))
+            with np.errstate(divide="ignore"):
+                chosen = _choose(rng, np.log(self.shares(mean, sd)))
         rows = np.arange(n)
         s = np.broadcast_to(sd, n)
         t = self._offsets(mean, sd, rows, chosen, _others(K)[chosen])
@@ -362,30 +380,70 @@ class Margins(NamedTuple):
         z[rows, chosen] = best
         return z
 
-    def total(self) -> Callable[[Array], float]:
+    def shares(self, mean: Array, sd: Array | float) -> Array:
+        s = np.broadcast_to(sd, len(mean))
+        weight = np.exp(self.log_weight - self.log_weight.max(axis=1, keepdims=True))
+        masses = weight * winning_masses(np.asarray(mean) / s[:, None], self.margin / s)
+        sums = masses.sum(axis=1)
+        small = np.flatnonzero(sums < small_mass(weight.shape[1] - 1))
+        sums[small] = 1.0
+        masses /= sums[:, None]
+        of_small = regions_of_rows(self, small)
+        masses[small] = np.exp(log_region_shares(of_small, mean[small], s[small]))
+        return masses
+
+    def total(self) -> Total:
+        n_regions = np.isfinite(self.log_weight).sum(axis=1)
+        one, several = np.flatnonzero(n_regions == 1), np.flatnonzero(n_regions > 1)
+        of_one = regions_of_rows(self, one)._total_of_one()
+        if len(several) == 0:
+            return of_one
+        of_several = regions_of_rows(self, several)
+        most = of_several.log_weight.max(axis=1)  # no log mass is larger
+        weight, smallest = np.exp(of_several.log_weight - most[:, None]), small_mass(self.n_free)
+        sum_of_most, a = float(most.sum()), self.margin
+
+        def total_of_rows(latent: Array, least: float = -inf) -> float:
+            f, total = latent[several], of_one(latent[one], least - sum_of_most)
+            if total + sum_of_most < least:
+                return -inf
+            if least > -inf and total + _sum_of_logs_at_most(weight, f, a) + sum_of_most < least:
+                return -inf
+            mass = (weight * winning_masses(f, a)).sum(axis=1)
+            small = np.flatnonzero(mass < smallest)
+            mass[small] = 1.0
+            total += float(np.log(mass).sum()) + float(np.delete(most, small).sum())
+            if len(small) == 0:
+                return total
+            log_masses = log_region_probability(regions_of_rows(of_several, small), f[small], 1.0)
+            return total + float(log_masses.sum())
+
+        return total_of_rows
+
+    def _total_of_one(self) -> Total:
+        """Return the total where every row has one region."""
         rows, winners, losers = self._candidates()
-        log_weight = self.log_weight[rows, winners]
-        first = np.flatnonzero(np.diff(rows, prepend=-1))  # index of each row's first candidate
-        largest = np.maximum.reduceat(log_weight, first)
-        weight = np.exp(log_weight - np.repeat(largest, np.diff(first, append=len(rows))))
+        log_weight, smallest = self.log_weight[rows, winners], small_mass(self.n_free)
 
-        def total_of_margins(f: Array) -> float:
-            t = self._offsets(f, 1.0, rows, winners, losers)
-            # Only rows whose total mass is small need log space; others may lose small terms.
-            mass = np.add.reduceat(weight * expected_product_of_ndtr(t), first)
-            small = mass < small_mass(t.shape[1])
+        def total_of_one(latent: Array, least: float = -inf) -> float:
+            t = self._offsets(latent, 1.0, rows, winners, losers)
+            if least > -inf:  # no mass is above that of the class that is hardest to beat
+                most = log_ndtr(np.sqrt(0.5) * t.min(axis=1)).sum() + log_weight.sum()
+                if most < least:
+                    return -inf
+            mass = expected_product_of_ndtr(t)
+            # Only small masses need log space.
+            small = mass < smallest
             if not small.any():
-                return float(np.log(mass).sum() + largest.sum())
-            of_small = small[rows]
-            log_masses = log_weight[of_small] + log_expected_product_of_ndtr(t[of_small])
-            starts = np.flatnonzero(np.diff(rows[of_small], prepend=-1))
-            return float(
-                np.log(mass[~small]).sum()
-                + largest[~small].sum()
-                + np.logaddexp.reduceat(log_masses, starts).sum()
-            )
+                return float(np.log(mass).sum() + log_weight.sum())
+            sum_of_others = np.log(mass[~small]).sum() + log_weight[~small].sum()
+            most = small.sum() * np.log(smallest) + log_weight[small].sum()
+            if sum_of_others + most < least:
+                return -inf
+            log_masses = log_weight[small] + log_expected_product_of_ndtr(t[small])
+            return float(sum_of_others + log_masses.sum())
 
-        return total_of_margins
+        return total_of_one
 
     def row_update(self) -> RowUpdate:
         K, a = self.log_weight.shape[1], self.margin
@@ -415,6 +473,55 @@ class Margins(NamedTuple):
         return update  # type: ignore[return-value]
 
     def gradients(self, mean: Array, sd: Array | float) -> RegionGradients:
+        n, K = self.log_weight.shape
+        several = np.isfinite(self.log_weight).sum(axis=1) > 1
+        if K <= 4 or self.is_rough or not several.any():  # else dearer
+            return self._gradients_by_region(mean, sd)
+        s, rows = np.broadcast_to(sd, n), np.flatnonzero(several)
+        found, enough = regions_of_rows(self, rows)._gradients_together(mean[rows], s[rows])
+        rest = np.flatnonzero(~several)
+        if not enough.all():
+            rest = np.union1d(rest, rows[~enough])
+        if len(rest) == 0:
+            return found
+        others = regions_of_rows(self, rest)._gradients_by_region(mean[rest], s[rest])
+
+        def joined(together: Array, apart: Array) -> Array:
+            values = np.empty((n, *together.shape[1:]))
+            values[rows], values[rest] = together, apart
+            return values
+
+        return RegionGradients(
+            joined(found.log_probability, others.log_probability),
+            joined(found.mean, others.mean),
+            joined(found.curvature, others.curvature),
+            joined(found.log_weight, others.log_weight),
+            (joined(found.ends[0], others.ends[0]),),
+        )
+
+    def _gradients_together(
+        self, mean: Array, sd: Array
+    ) -> tuple[RegionGradients, NDArray[np.bool_]]:
+        """Return the gradients by one integral for all regions of a row, and where it is exact.
+
+        It is where the mass of a row is not small.
+        """
+        most = self.log_weight.max(axis=1)
+        weight = np.exp(self.log_weight - most[:, None])
+        slopes = winning_slopes(mean / sd[:, None], self.margin / sd)
+        weighted = weight * slopes.masses
+        mass = weighted.sum(axis=1)
+        enough = mass >= small_mass(self.n_free)
+        mass = np.where(enough, mass, 1.0)
+        weight = weight / mass[:, None]
+        ahead = weight[:, :, None] * slopes.gradient / sd[:, None, None]
+        by_mean = ahead.sum(axis=2) - ahead.sum(axis=1)
+        curvature = (weight * slopes.second).sum(axis=1) / sd**2 - (by_mean**2).sum(axis=1)
+        log_probability, share = np.log(mass) + most, weighted / mass[:, None]
+        by_margin = -ahead.sum(axis=(1, 2))
+        return RegionGradients(log_probability, by_mean, curvature, share, (by_margin,)), enough
+
+    def _gradients_by_region(self, mean: Array, sd: Array | float) -> RegionGradients:
         n, K = self.log_weight.shape
         rows, winners, losers = self._candidates()
         t = self._offsets(mean, sd, rows, winners, losers)
@@ -482,6 +589,22 @@ def _others(n_classes: int) -> NDArray[np.intp]:
     """Return, for every class, the other classes in order, (K, K−1)."""
     classes = np.arange(n_classes)
     return np.array([np.delete(classes, k) for k in classes]).reshape(n_classes, n_classes - 1)
+
+
+def _sum_of_logs_at_most(weight: Array, mean: Array, margin: float) -> float:
+    """Return what Σ_n log Σ_k weight P(z_k > z_i + margin, all i ≠ k) is not above, weights to one.
+
+    No class wins more often than it beats the largest of the other means.
+    """
+    best = np.argmax(mean, axis=1)
+    rows = np.arange(len(mean))
+    others = mean.copy()
+    others[rows, best] = -inf
+    ahead = mean - mean[rows, best][:, None]
+    ahead[rows, best] = mean[rows, best] - others.max(axis=1)
+    masses = (weight * ndtr(np.sqrt(0.5) * (ahead - margin))).sum(axis=1)
+    with np.errstate(divide="ignore"):
+        return float(np.log(np.minimum(masses, 1.0)).sum())
 
 
 def _sample_winner(rng: np.random.Generator, offsets: Array) -> Array:

@@ -62,6 +62,9 @@ ONE_EACH = (
     "With one label per class none can be hidden to test whether the null category holds: its word "
     "counts {:.0%}, the shares the rest. A second label of each class would tell."
 )
+# Chains in which some rows may be of any class take as long as those of this many times as many
+# labelled rows, for every class but one.
+AS_MANY_ROWS = 2
 WIDEST = 1000.0  # null region: of wider ones nothing is left in double precision
 NOT_HIDDEN = (
     "No label was hidden from the fit to test whether the null category holds here, and class "
@@ -95,12 +98,14 @@ class NullCategoryClassifier(Classifier):
         kernel's own free parameters are sampled around the values given; fixed ones stay. One
         kernel serves all classes.
     inference : "auto", "mcmc", "vb", "ep" or "adf", default="auto"
-        "mcmc" is Gibbs sampling. "vb", variational Bayes, takes a second where sampling takes
-        minutes (with eight classes or more it may take minutes, too), with θ at its best value and
+        "mcmc" is Gibbs sampling. "vb", variational Bayes, takes seconds where sampling takes
+        minutes (with six classes or more it may take minutes, too), with θ at its best value and
         a narrower posterior; unlabelled rows are left out where they do not fall to the classes as
         the labels do, or where labels hidden from the fit are not predicted; and as far as these
         are still not predicted, class probabilities are drawn towards the classes' shares.
-        `diagnostics_` say so. "auto" samples up to 300 rows and takes variational Bayes beyond.
+        `diagnostics_` say so. "auto" samples while rows, times the number of classes but one, are
+        up to 150 (150 rows of two classes, 50 of four), 300 rows of any where all have a label; it
+        takes variational Bayes beyond.
         "ep", expectation propagation, and "adf", one pass of assumed-density filtering, match
         moments as the paper does, and set each of three or more classes against the rest; hidden
         labels test them as they test "vb".
@@ -319,7 +324,8 @@ class NullCategoryClassifier(Classifier):
 
     def _fit(self, X: Array, labels: PartialLabels) -> Fit:
         K, prior, seen = len(labels.classes), kernel_prior(self.kernel, X), labels.is_labelled
-        method = chosen_inference(self, len(X))
+        as_many = 1 if seen.all() else AS_MANY_ROWS * (K - 1)
+        method = chosen_inference(self, as_many * len(X))
         if method in BY_MATCHING:
             return self._fit_by_matching(X, labels, prior)
 

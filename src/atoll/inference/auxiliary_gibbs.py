@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.core.linalg import cholesky_inverse, cholesky_log_det, cholesky_solve, jittered_cholesky
-from atoll.core.regions import Move, PreparedRegions, RegionFamily, Regions, log_region_shares
+from atoll.core.regions import Move, PreparedRegions, RegionFamily, Regions, Total
 from atoll.inference import elliptical_slice, hmc, slice_sampling
 from atoll.inference.elliptical_slice import ArcWidth
 
@@ -217,17 +217,18 @@ def step_given_whitened(
         return state._replace(auxiliary=z, latent=f, jitter=jitter)
     C, at_theta = lower, f  # overwritten by each proposal of the step below
 
-    def total_at(proposal: Array) -> float:
+    def total_at(proposal: Array, least: float) -> float:
         nonlocal C, at_theta, jitter
         C = gram(proposal)
         factor, jitter = jittered_cholesky(C)
         at_theta = factor @ whitened
-        return prepared.total(at_theta)
+        return prepared.total(at_theta, least)
 
     arc = state.arc_given_whitened
     new, _, info = elliptical_slice.step(
         rng, theta, prepared.total(f), total_at,
         prior.sd * rng.standard_normal(len(prior.sd)), prior.mean, float(np.exp(arc.log_width)),
+        takes_least=True,
     )  # fmt: skip
     if adapt:
         state = state._replace(arc_given_whitened=elliptical_slice.adapt_width(arc, info))
@@ -300,7 +301,7 @@ def _slice_function(
     current: float,
     log_parameters: Array,
     to_function: Callable[[Array], Array],
-    total: Callable[[Array], float],
+    total: Total,
     prior: LogParameterPrior,
 ) -> tuple[Array, Array, Array, float]:
     """Return ν, f, θ and the log-likelihood after elliptical slices of ν and of the log variance.
@@ -314,11 +315,12 @@ def _slice_function(
     along = rng.standard_normal(whitened.shape)
     (f, whitened), current, _ = elliptical_slice.step(
         rng, np.stack([latent, whitened]), current,
-        lambda pair: total(pair[0]), np.stack([to_function(along), along]),
+        lambda pair, least: total(pair[0], least), np.stack([to_function(along), along]),
+        takes_least=True,
     )  # fmt: skip
     if v is not None:
         theta[v], f, current = elliptical_slice.step_log_variance(
-            rng, theta[v], f, current, total, prior.mean[v], prior.sd[v]
+            rng, theta[v], f, current, total, prior.mean[v], prior.sd[v], takes_least=True
         )
     return whitened, f, theta, current
 
@@ -465,14 +467,6 @@ def leave_one_out(state: AuxiliaryState) -> tuple[Array, Array]:
     drift = cholesky_solve(state.noisy_factor, state.auxiliary)
     mean = state.auxiliary - (variance * drift.T).T
     return mean, np.sqrt(variance)
-
-
-def log_class_shares(state: AuxiliaryState, regions: Regions) -> Array:
-    """Return log P(z_n in region r | z_{-n}, its regions), (n, R).
-
-    Averages of these over draws have less noise than counts of the z themselves.
-    """
-    return log_region_shares(regions, *leave_one_out(state))
 
 
 def slide_sweep(

@@ -28,10 +28,12 @@ def step(
     rng: np.random.Generator,
     position: Array,
     log_likelihood: float,
-    log_likelihood_function: Callable[[Array], float],
+    log_likelihood_function: Callable[..., float],
     prior_draw: Array,
     prior_mean: Array | float = 0.0,
     width: float = 2.0 * np.pi,
+    *,
+    takes_least: bool = False,
 ) -> tuple[Array, float, EllipticalSliceInfo]:
     """Make one transition that leaves N(prior_mean, Σ) × likelihood invariant.
 
@@ -46,6 +48,8 @@ def step(
         The default, the whole ellipse, always works; where only small angles are ever accepted, a
         short arc finds one in fewer evaluations. Any width is valid as long as it does not depend
         on the position.
+    takes_least : whether the function is also handed the least log-likelihood that would be
+        accepted, as its second argument: where it is lower, the function may return −inf
 
     Returns
     -------
@@ -64,10 +68,10 @@ def step(
     high = width * rng.random()
     low = high - width
     angle = high if width == 2.0 * np.pi else rng.uniform(low, high)
-    n_evaluations = 0
+    n_evaluations, least = 0, (threshold,) if takes_least else ()
     while True:
         proposal = prior_mean + centred * np.cos(angle) + prior_draw * np.sin(angle)
-        proposed = log_likelihood_function(proposal)
+        proposed = log_likelihood_function(proposal, *least)
         n_evaluations += 1
         if proposed >= threshold:  # False for NaN
             return proposal, proposed, EllipticalSliceInfo(n_evaluations)
@@ -86,9 +90,11 @@ def step_log_variance(
     log_variance: float,
     latent: Array,
     log_likelihood: float,
-    log_likelihood_function: Callable[[Array], float],
+    log_likelihood_function: Callable[..., float],
     prior_mean: float,
     prior_sd: float,
+    *,
+    takes_least: bool = False,
 ) -> tuple[float, Array, float]:
     """Move the log variance of a function whose shape is held fixed.
 
@@ -102,6 +108,7 @@ def step_log_variance(
     log_likelihood : log-likelihood at `latent`
     log_likelihood_function : values of the function -> log-likelihood
     prior_mean, prior_sd : normal prior of the log variance
+    takes_least : as in `step`
 
     Returns
     -------
@@ -115,9 +122,10 @@ def step_log_variance(
         rng,
         np.array([log_variance]),
         log_likelihood,
-        lambda value: log_likelihood_function(rescaled(value)),
+        lambda value, *least: log_likelihood_function(rescaled(value), *least),
         prior_sd * rng.standard_normal(1),
         prior_mean,
+        takes_least=takes_least,
     )
     return float(value[0]), rescaled(value), log_likelihood
 

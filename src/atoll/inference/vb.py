@@ -60,6 +60,7 @@ def ascend(
     *,
     tolerance: float = 1e-8,
     max_iterations: int = 1000,
+    report: Report | None = None,
 ) -> Ascent:
     """Maximise the bound over q(z) by fixed-point steps, extrapolated where that raises the bound.
 
@@ -70,6 +71,7 @@ def ascend(
     start : (n,) or (n, K), the first a
     tolerance : the ascent stops when an iteration raises the bound by less
     max_iterations : the ascent stops after this many iterations
+    report : called with the number of each iteration and its bound
     """
     Q, F = precision, regions.n_free
     d = np.diagonal(Q)
@@ -103,6 +105,8 @@ def ascend(
         gain = new[0] - bound
         a, (bound, ahead, mean, slopes) = candidate, new
         bounds.append(bound)
+        if report is not None:
+            report(len(bounds) - 1, bound)
         if gain < tolerance:
             break
     variance = np.maximum(sd**2 + sd**4 * slopes.curvature / F, 0.0)  # rounding, far in the tails
@@ -175,6 +179,7 @@ def at(
     start: Array,
     *,
     tolerance: float = 1e-8,
+    report: Report | None = None,
 ) -> Approximation:
     """Maximise the bound over q alone, at given θ and φ; parameters as those of `ascend`.
 
@@ -182,7 +187,7 @@ def at(
     and φ.
     """
     regions = family.at(region_parameters).regions
-    q, _, weights, jitter = _best_factors(gram_matrix, regions, start, tolerance)
+    q, _, weights, jitter = _best_factors(gram_matrix, regions, start, tolerance, report)
     return Approximation(
         weights,
         log_parameters,
@@ -195,10 +200,14 @@ def at(
 
 
 def _best_factors(
-    gram_matrix: Array, regions: Regions, start: Array, tolerance: float = 1e-8
+    gram_matrix: Array,
+    regions: Regions,
+    start: Array,
+    tolerance: float = 1e-8,
+    report: Report | None = None,
 ) -> tuple[Ascent, Array, Array, float]:
     """Return the best q(z) for a kernel matrix C, V^{-1}, the weights V^{-1} z̄ and the jitter."""
     factor, jitter = jittered_cholesky(gram_matrix + np.eye(len(gram_matrix)))
     Q = cholesky_inverse(factor)
-    q = ascend(Q, cholesky_log_det(factor), regions, start, tolerance=tolerance)
+    q = ascend(Q, cholesky_log_det(factor), regions, start, tolerance=tolerance, report=report)
     return q, Q, Q @ q.mean, jitter

@@ -13,6 +13,7 @@ With w = 0 and no unlabelled row this is the probit Gaussian process, draw for d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from atoll.core.labels import PartialLabels
 from atoll.core.linalg import cholesky_inverse
-from atoll.core.regions import PreparedRegions, RegionFamily, regions_of_rows
+from atoll.core.regions import (
+    PreparedRegions,
+    RegionFamily,
+    Regions,
+    log_region_shares,
+    regions_of_rows,
+)
 from atoll.inference import auxiliary_gibbs, ep, vb
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Sampler
@@ -95,6 +102,7 @@ def sampler(
     unlabelled_regions : the same as if no row had a label; then what all other z say of each
         labelled row is recorded, too
     """
+    labelled, unlabelled = np.flatnonzero(is_labelled), np.flatnonzero(~is_labelled)
 
     def start(rng: np.random.Generator, log_parameters: Array, region_parameters: Array) -> Array:
         """Draw z, of unlabelled rows around the function that a draw of the labelled z implies."""
@@ -102,7 +110,6 @@ def sampler(
         if is_labelled.all():
             return at_phi.sample(rng, at_phi.zeros(), 1.0)
         C = gram_function(prior, inputs)(log_parameters)
-        labelled = np.flatnonzero(is_labelled)
         of_labelled = PreparedRegions(regions_of_rows(at_phi, labelled))
         C_ll = C[np.ix_(labelled, labelled)]
         state = auxiliary_gibbs.init(
@@ -119,13 +126,19 @@ def sampler(
 
     def class_probabilities(state: AuxiliaryState) -> dict[str, Any]:
         """Return P(class | z of the other rows)."""
-        at_phi = regions.at(state.region_parameters).regions
-        log_p = auxiliary_gibbs.log_class_shares(state, at_phi)
-        record = {"unlabelled_probabilities": np.exp(log_p[~is_labelled])}
+        mean, sd = auxiliary_gibbs.leave_one_out(state)
+
+        def of_rows(family: RegionFamily, rows: NDArray[np.intp]) -> Regions:
+            return regions_of_rows(family.at(state.region_parameters).regions, rows)
+
+        missing = of_rows(regions, unlabelled)
+        record = {"unlabelled_probabilities": missing.shares(mean[unlabelled], sd[unlabelled])}
         if unlabelled_regions is not None:
-            at_phi = unlabelled_regions.at(state.region_parameters).regions
-            of_labelled = auxiliary_gibbs.log_class_shares(state, at_phi)[is_labelled]
-            record["labelled_probabilities"] = np.exp(of_labelled)
+            # In log space: a draw counts by one over what it gives the label, however little.
+            log_p = log_region_shares(
+                of_rows(unlabelled_regions, labelled), mean[labelled], sd[labelled]
+            )
+            record["labelled_probabilities"] = np.exp(log_p)
         return record
 
     return regions_sampler(inputs, regions, prior, start, class_probabilities)
@@ -192,7 +205,7 @@ def variational(
 
     def carried_on(chosen: Approximation, C: Array) -> Approximation:
         theta, phi = chosen.log_parameters, chosen.region_parameters
-        found = vb.at(C, regions, theta, phi, C @ chosen.weights, tolerance=_least_gain(labels))
+        found = ascend(C, regions, theta, phi, C @ chosen.weights)
         return found._replace(converged=chosen.converged)
 
     def believed(found: Approximation) -> bool:
@@ -204,14 +217,13 @@ def variational(
     def labelled_alone() -> Variational:
         return _of_labelled_rows(inputs, labels, prior, family_of, report)
 
+    ascend = partial(vb.at, tolerance=_least_gain(labels), report=report)
     gram_at, doubt = gram_function(prior, inputs), "shares"
     for begin in _starts(prior):
         if begin is not None:  # worth a search only where it is believed before
             C = gram_at(begin)
             first = _labelled_start(C, family_of, seen, begin, regions.mean)
-            if not believed(
-                vb.at(C, regions, begin, regions.mean, first, tolerance=_least_gain(labels))
-            ):
+            if not believed(ascend(C, regions, begin, regions.mean, first)):
                 continue
         chosen = approximate(
             ep.maximise,
@@ -226,7 +238,7 @@ def variational(
         found = carried_on(chosen, C)
         if believed(found):
             held_out = _hidden_labels(
-                found, C, inputs, labels, prior, family_of, likelihood, n_folds
+                found, C, inputs, labels, prior, family_of, likelihood, n_folds, ascend
             )
             if held_out is None:
                 unsure = at_random and n_folds > 0
@@ -246,6 +258,7 @@ def variational(
         family_of,
         likelihood,
         n_folds,
+        ascend,
         with_others=False,
     )
     alone = alone._replace(doubt=doubt, held_out=held_out)
@@ -328,12 +341,14 @@ def _hidden_labels(
     family_of: FamilyOf,
     likelihood: NullCategory,
     n_folds: int,
+    ascend: Callable[..., Approximation],
     *,
     with_others: bool = True,
 ) -> HeldOut | None:
     """Return what labels say that are hidden in turns, at the θ and φ found.
 
-    C is that of all rows, of which unlabelled and hidden ones enter only `with_others`.
+    C is that of all rows, of which unlabelled and hidden ones enter only `with_others`. `ascend` is
+    `vb.at`.
     """
     # Many parameters because a fit and all that it was made from are needed anew.
     every = np.arange(len(inputs))
@@ -344,7 +359,7 @@ def _hidden_labels(
         start = _labelled_start(C, family_of, left, theta, phi)[entered]
         family = family_of(entered, left[entered])
         C_entered = C[np.ix_(entered, entered)]
-        of_others = vb.at(C_entered, family, theta, phi, start, tolerance=_least_gain(labels))
+        of_others = ascend(C_entered, family, theta, phi, start)
         posterior = approximate_posterior(of_others, inputs[entered], prior, likelihood)
         return posterior.log_proba(inputs[hidden])
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from atoll.core.linalg import cholesky_solve, jittered_cholesky
-from atoll.core.regions import RegionFamily, Regions, fixed_regions, log_region_probability
+from atoll.core.regions import RegionFamily, Regions, fixed_regions
 from atoll.inference import auxiliary_gibbs, ep, vb
 from atoll.inference.auxiliary_gibbs import AuxiliaryState
 from atoll.inference.chains import Record, Sampler
@@ -230,9 +230,8 @@ def regions_sampler(
         return auxiliary_gibbs.sweep(rng, state, regions, gram_at, prior, adapt)
 
     def record(rng: np.random.Generator, state: AuxiliaryState) -> dict[str, Any]:
-        at_phi = regions.at(state.region_parameters).regions
         return {
-            "log_likelihood": log_region_probability(at_phi, state.latent, 1.0).sum(),
+            "log_likelihood": regions.at(state.region_parameters).total(state.latent),
             "log_parameters": state.log_parameters,
             "region_parameters": state.region_parameters,
             **dict(zip(regions.names, state.region_parameters)),
