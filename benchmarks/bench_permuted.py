@@ -48,6 +48,9 @@ FIRST_SEED, N_ROWS, N_TEST = 900, 60, 300
 MODELS = {
     "archipelago, chains": lambda seed: ArchipelagoClassifier(inference="mcmc", random_state=seed),
     "archipelago, engine": lambda seed: ArchipelagoClassifier(inference="vi", random_state=seed),
+    "null category, chains": lambda seed: NullCategoryClassifier(
+        inference="mcmc", random_state=seed
+    ),
     "null category, variational Bayes": lambda _: NullCategoryClassifier(inference="vb"),
     "null category, expectation propagation": lambda _: NullCategoryClassifier(inference="ep"),
     "null category, filtering": lambda _: NullCategoryClassifier(inference="adf"),
