@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from atoll.estimators import CLASSIFIERS, MODELS, AtollClassifier
+from atoll.estimators import CLASSIFIERS, MODELS, AtollClassifier, NullCategoryClassifier
 from atoll.estimators.parameters import KERNEL
 from atoll.models.average.recipe import AverageRecipe
 from atoll.models.graph_recipe import ArgmaxRecipe, Recipe
@@ -75,6 +75,8 @@ def short(model, **options):
         settings["selection"] = None
     if "recipe" in known:
         settings["recipe"] = QUICK_AVERAGE if model is AtollClassifier else QUICK
+    if model is NullCategoryClassifier:  # "auto" samples where every row has a label
+        settings["inference"] = "mcmc"
     return model(**{**settings, **options})
 
 

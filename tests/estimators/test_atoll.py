@@ -71,7 +71,7 @@ def test_a_line_is_found_where_classes_follow_one():
 
 def test_where_rows_tell_nothing_it_says_so_and_stays_near_the_shares():
     excess, named = [], []
-    for seed in range(12):
+    for seed in range(8):
         X, y, truth = noise(seed)
         model, said = fitted(X, y, seed)
         shares = np.bincount(y[y >= 0], minlength=2) + 0.5

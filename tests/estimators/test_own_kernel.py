@@ -191,7 +191,9 @@ def test_chains_that_take_minutes_are_announced_before_they_begin(monkeypatch, m
 def test_chains_of_seconds_and_chains_with_bars_begin_without_a_word(monkeypatch):
     rows = np.random.default_rng(0).normal(size=(20, 2))
     y = np.where(np.arange(20) < 8, np.arange(20) % 2, -1)
-    sampler = NullCategoryClassifier(n_warmup=60, n_samples=50, n_chains=1, random_state=0)
+    sampler = NullCategoryClassifier(
+        inference="mcmc", n_warmup=60, n_samples=50, n_chains=1, random_state=0
+    )
     monkeypatch.setattr(sampling, "_run", lambda *arguments: 1 / 0)
     for verbose, seconds in ((False, 0.1), (True, 9.0)):
         monkeypatch.setattr(sampling, "seconds_of", lambda trial, seconds=seconds: seconds)

@@ -98,7 +98,7 @@ def check_ascent(seed):
 
 
 def test_the_log_posterior_never_falls():
-    assert max(check_ascent(seed) for seed in range(30)) < FALL
+    assert max(check_ascent(seed) for seed in range(15)) < FALL
 
 
 @pytest.mark.slow
@@ -671,6 +671,6 @@ def test_the_prior_of_one_component_integrates_to_one():
 
     mass = dblquad(
         density, -2.5, 6, lambda s: 0.3 - 12 * np.exp(s), lambda s: 0.3 + 12 * np.exp(s),
-        epsabs=1e-5, epsrel=1e-5,
+        epsabs=1e-4, epsrel=1e-4,
     )[0]  # fmt: skip
     assert mass == pytest.approx(1.0, abs=1e-3)

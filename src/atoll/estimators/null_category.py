@@ -62,9 +62,6 @@ ONE_EACH = (
     "With one label per class none can be hidden to test whether the null category holds: its word "
     "counts {:.0%}, the shares the rest. A second label of each class would tell."
 )
-# Chains in which some rows may be of any class take as long as those of this many times as many
-# labelled rows, for every class but one.
-AS_MANY_ROWS = 2
 WIDEST = 1000.0  # null region: of wider ones nothing is left in double precision
 NOT_HIDDEN = (
     "No label was hidden from the fit to test whether the null category holds here, and class "
@@ -103,9 +100,7 @@ class NullCategoryClassifier(Classifier):
         a narrower posterior; unlabelled rows are left out where they do not fall to the classes as
         the labels do, or where labels hidden from the fit are not predicted; and as far as these
         are still not predicted, class probabilities are drawn towards the classes' shares.
-        `diagnostics_` say so. "auto" samples while rows, times the number of classes but one, are
-        up to 150 (150 rows of two classes, 50 of four), 300 rows of any where all have a label; it
-        takes variational Bayes beyond.
+        `diagnostics_` say so. "auto" is "vb"; where every row has a label, it samples up to 300.
         "ep", expectation propagation, and "adf", one pass of assumed-density filtering, match
         moments as the paper does, and set each of three or more classes against the rest; hidden
         labels test them as they test "vb".
@@ -324,10 +319,11 @@ class NullCategoryClassifier(Classifier):
 
     def _fit(self, X: Array, labels: PartialLabels) -> Fit:
         K, prior, seen = len(labels.classes), kernel_prior(self.kernel, X), labels.is_labelled
-        as_many = 1 if seen.all() else AS_MANY_ROWS * (K - 1)
-        method = chosen_inference(self, as_many * len(X))
+        method = self.inference
+        if method == "auto":  # rows of any class make chains slow, and no better
+            method = chosen_inference(self, len(X)) if seen.all() else "vb"
         if method in BY_MATCHING:
-            return self._fit_by_matching(X, labels, prior)
+            return self._by_rates(self._fit_by_matching(X, labels, prior), X, labels)
 
         def family_of(rows: NDArray[np.intp], is_labelled: NDArray[np.bool_]) -> RegionFamily:
             return null_likelihood.family(
@@ -357,8 +353,22 @@ class NullCategoryClassifier(Classifier):
             judge = partial(self._judged, model, labels)
             return fit_by_chains(self, model, X, labels, sampler, judge)
         if method == "vb":
-            return self._fit_by_variation(model, labels, family_of)
+            return self._by_rates(self._fit_by_variation(model, labels, family_of), X, labels)
         return fit_by_search(self, method, model)
+
+    def _by_rates(self, fit: Fit, X: Array, labels: PartialLabels) -> Fit:
+        """Return an approximation with the unlabelled rows' classes as given rates leave them.
+
+        A fit that these rows entered knows the rates, but for their last word: no such row is of a
+        class whose labels are never missing.
+        """
+        rates = self._given_rates(labels, len(labels.classes))
+        if rates is None or labels.is_labelled.all():
+            return fit
+        weights = np.asarray(rates) > 0 if fit.diagnostics["unlabelled_used"] else rates
+        rows = np.exp(fit.posterior.log_proba(X[~labels.is_labelled]))
+        weighed = np.maximum(rows, np.finfo(float).tiny) * weights
+        return fit._replace(transduction=weighed / weighed.sum(axis=1, keepdims=True))
 
     def _judged(self, model: RegionModel, labels: PartialLabels, fit: Fit, draws: Record) -> Fit:
         """Return a fit by chains with what labels left out say of it."""

@@ -210,7 +210,7 @@ def test_no_step_of_the_functions_takes_the_amplitude_where_theta_s_step_cannot_
     start = np.array([[PRIOR.mean[0] + 0.9 * PRIOR.sd[0], PRIOR.mean[1]]])
     state = state._replace(log_parameters=start, step_size=hmc.init_step_size(0.5))
     deviations = []
-    for _ in range(200):
+    for _ in range(80):
         moved = sweep.sample_functions(rng, setting, state, False)
         deviations.append((moved.log_parameters[0, 0] - PRIOR.mean[0]) / PRIOR.sd[0])
         sweep.sample_log_parameters(rng, setting, moved, False)
