@@ -36,7 +36,10 @@ def test_a_single_label_that_is_likely_wrong_is_told_even_if_all_may_be_right(fo
         "atoll.estimators.informed.InformedClassifier.suspect_labels", lambda *a, **b: doubts
     )
     said = fit_of(two_clouds(8))
-    assert "- 1 label is more likely wrong than right: `atoll suspects own.atoll` lists it" in said
+    assert (
+        "- Beware: 1 label is more likely wrong than right: `atoll suspects own.atoll` lists it"
+        in said
+    )
     assert said.partition("No trouble was found")[1] == ""
     assert "Trust this fit with care" in said
 

@@ -420,3 +420,10 @@ def test_a_word_for_a_class_that_is_not_known_is_no_answer(folder):
     assert "1 answer taken" in said
     assert "2 more say that the class is not known ('?', 'unknown')" in said
     assert set(pd.read_csv(folder / "done.csv")["kind"].dropna()) == {"cat", "dog"}
+
+
+def test_where_every_row_has_a_label_nothing_is_asked(folder):
+    said = succeed("next", folder / "m.atoll", folder / "truth.csv")
+    assert "Every row has a label." in said
+    assert "predicted" not in said
+    assert "--answers" not in said

@@ -195,7 +195,8 @@ def test_labels_that_are_likely_wrong_are_pointed_at_and_only_then(folder):
     table.loc[[2, 3, 8, 9], "kind"] = ["dog", "cat", "dog", "cat"]
     said = fit_of(table.rename(columns=str), *QUICK).stdout
     assert re.search(
-        r"- [34] labels are more likely wrong than right: `atoll suspects .*atoll` lists", said
+        r"- Beware: [34] labels are more likely wrong than right: `atoll suspects .*atoll` lists",
+        said,
     )
     assert "No trouble was found" not in said  # the verdict, which knows nothing of them
     succeed("report", "own.atoll", "--no-cross-validation", "--quiet")

@@ -33,6 +33,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     frame = two_clouds(n_labels=10)
     frame.to_csv(folder / "t.csv", index=False)
+    pd.DataFrame({"other": [1.0, 2.0], "kind": ["cat", "dog"]}).to_csv(folder / "other.csv")
     words = f"fit t.csv --target kind --out {folder / 'm.atoll'} --model graph-gp --quiet"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -82,6 +83,9 @@ def made(tmp_path_factory):
         ("next m.atoll t.csv --target x", "--target x: the model learns from this column;"),
         ("score m.atoll t.csv --target x", "--target x: the model learns from this column;"),
         ("report m.atoll --target kind", "--target names a column of --data;"),
+        ("report m.atoll --data other.csv --out r.html", "the table lacks columns "),
+        ("explain m.atoll t.csv --row 1 --target nope", "the table has no column 'nope' of"),
+        (f"{FIT} --set =3", "--set =3: write it as KEY=VALUE."),
         ("compare t.csv --target kind --model x", "--model x: the models to compare are atoll, "),
         (
             "compare t.csv --target kind --without graf-gp",
@@ -115,6 +119,17 @@ def test_a_bad_value_is_named_with_the_option_that_was_typed(made, monkeypatch, 
         (fit, "if so, classes=[…] says so.", "if so, --set classes= with all names says so."),
         (label, "if so, classes=[…] says so.", "if so, --classes with all names says so."),
         (fit, "Raise n_warmup.", "Raise n_warmup (--set n_warmup=N)."),
+        (fit, "pass unlabelled='none'; if", "blank these cells; if"),
+        (
+            fit,
+            "say so with unlabelled='none', or with unlabelled=None that it is a class.",
+            "blank these cells, or say with --unlabelled none that it is a class.",
+        ),
+        (
+            fit,
+            "Pass classes=[lowest, …, highest].",
+            "Give their order, such as --set classes=low,mid,high.",
+        ),
         (fit, "raise x: n_warmup counts.", "raise x: --set n_warmup counts."),
         (fit, "give them as class_prior.", "give them as --class-share CLASS=SHARE."),
         (fit, "set labels_chosen=True.", "add --set labels_chosen=true."),

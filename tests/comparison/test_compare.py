@@ -870,3 +870,8 @@ def test_a_model_that_is_misspelt_is_answered_with_the_one_that_is_meant():
         compare_models(X, y, models=["atol"])
     with pytest.raises(ValueError, match=r"without='logistik' .*\(did you mean 'logistic'\?\)"):
         compare_models(X, y, without=["logistik"])
+
+
+def test_a_default_that_was_compared_with_nothing_is_not_called_the_best():
+    said = sentence(Recommendation("atoll", True, 1.0), "atoll", 20, {"atoll": 1.0})
+    assert said.startswith("Nothing was compared with atoll")

@@ -207,3 +207,10 @@ def test_a_table_of_one_column_whose_header_has_spaces_is_answered_with_the_sepa
     hint = column_hint("kind", pd.DataFrame({"a b  kind": ["1 2  x"]}))
     assert hint.endswith("If spaces separate the cells, put commas or tabs in their place.")
     assert "did you mean" in column_hint("kin", pd.DataFrame({"a b": [1], "kind": [1]}))
+
+
+def test_a_quotation_mark_that_is_never_closed_is_found(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('x,kind\n1,a\n2,"b\n3,a\n')
+    with pytest.raises(ValueError, match="never closed, in row 2 under the header"):
+        read_table(path)

@@ -210,6 +210,8 @@ def test_the_verdict_on_chains_that_mixed():
         (math.nan, math.nan, math.nan, ["cannot be judged", "bad", "n_samples", "n_chains"]),
         (1.01, 43.0, 500.0, ["too few", "bulk", "bad", "43", "n_samples"]),
         (1.01, 500.0, 43.0, ["too few", "tail", "bad", "43", "n_chains"]),
+        (1.0503, 500.0, 500.0, ["not mixed", "is 1.0503 (at most 1.05"]),
+        (1.01, 99.7, 500.0, ["too few", "is 99.7 (at least 100"]),
     ],
 )
 def test_the_verdict_names_the_worst_quantity_and_the_fix(r_hat, bulk, tail, words):

@@ -17,6 +17,7 @@ from atoll.cli.terminal import (
     complain,
     is_narrow,
     one_line_errors,
+    saved_in,
     speaker,
     table_lines,
 )
@@ -90,7 +91,7 @@ def make_dataset(
     write_table(frame, out)
     speaker(quiet, out)(
         f"{len(frame)} rows, {frame['label'].notna().sum()} labelled, {len(np.unique(y))} classes, "
-        f"saved in {out}."
+        f"{saved_in(out)}."
     )
 
 

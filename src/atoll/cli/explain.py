@@ -41,7 +41,7 @@ def explain(
     A pull is the share of a label in all that labels do to the row. Models that cannot tell pulls
     are fitted again without each label instead, which takes one fit for each.
     """
-    from atoll.cli.opening import known_words, open_model, rows_and_labels
+    from atoll.cli.opening import check_labels, known_words, open_model, rows_and_labels
     from atoll.core.preprocessing import apply, filled_cells, unreadable
     from atoll.core.tables import read_table, source_of
     from atoll.estimators.column_explanation import columns_of_table, with_columns
@@ -52,6 +52,8 @@ def explain(
     source = source_of(data)
     frame = read_table(source)
     bundle = open_model(model, frame, target)
+    if target is not None:
+        check_labels(bundle, frame)
     if not bundle.X.shape[0]:
         bundle = rows_and_labels(bundle, known_words(bundle, frame, source)[0])
     place = _place(row, frame, data, bundle.id_column)

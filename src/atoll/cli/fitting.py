@@ -440,7 +440,7 @@ def after_the_fit(estimator: Any, model: Path, n_wrong: int = 0) -> list[str]:
     model : file of the model
     n_wrong : labels that are more likely wrong than right
     """
-    told = about_exceptions(estimator, f"`atoll suspects {model}`", n_wrong)
+    told = about_exceptions(estimator, f"`atoll suspects {shlex.quote(str(model))}`", n_wrong)
     return _with_noise(estimator, told)
 
 
@@ -457,9 +457,12 @@ def verdict_in_shell(estimator: Any, command: Callable[..., Any], model: Path) -
 
     first, *others = points_in_shell(estimator, command)
     n_wrong = likely_wrong(estimator)
+    more = after_the_fit(estimator, model, n_wrong)
+    if n_wrong:
+        more[0] = f"Beware: {more[0]}"
     if n_wrong and first == FIRST_LINES[YES]:
-        first = FIRST_LINES[CARE]
-    return in_points([first, *others, *after_the_fit(estimator, model, n_wrong)])
+        return in_points([FIRST_LINES[CARE], *more, *others])
+    return in_points([first, *others, *more])
 
 
 def points_in_shell(estimator: Any, command: Callable[..., Any]) -> list[str]:

@@ -184,8 +184,9 @@ def run_round(
         say(f"{data} with every label that is known {saved_in(files.labelled)}.")
     if files.out is not None:
         write_table(asked, files.out, table.separator)
-        say(f"{len(asked)} rows to label {saved_in(files.out)}; fill in {bundle.target!r}.")
-    else:
+        rows = "1 row" if len(asked) == 1 else f"{len(asked)} rows"
+        say(f"{rows} to label {saved_in(files.out)}; fill in {bundle.target!r}.")
+    elif len(asked):
         shown = list(OWN)
         if bundle.id_column in asked.columns:
             shown.insert(1, bundle.id_column)
@@ -195,7 +196,8 @@ def run_round(
             f"To answer: --out FILE writes these rows with a column {bundle.target!r} to fill in, "
             "and --answers FILE reads it back."
         )
-    say(how_picked(learner))
+    if len(asked):
+        say(how_picked(learner))
     if is_blank.any():
         say(about_blanks(numbers[query.rows][is_blank].tolist()))
     if len(query.later):
@@ -577,6 +579,8 @@ def how_picked(learner: ActiveLearner) -> str:
     name = learner.strategy_.partition(",")[0]
     of_name = STRATEGIES.get(name)
     what = f"has the highest score by {name}" if of_name is None else of_name.summary
+    if name == "random":
+        return f"Each row {what}, and so measures the error."
     return f"Each row {what}, given those above it; rows drawn at random measure the error."
 
 

@@ -91,7 +91,9 @@ def rows_and_labels(bundle: ModelBundle, frame: pd.DataFrame) -> ModelBundle:
     """Return the bundle with the rows and the labels of a table in place of those of the fit."""
     from atoll.core.blank_rows import known_rows
     from atoll.core.preprocessing import apply, blank_cells, text_beginnings
+    from atoll.core.table_refusals import require_known_columns
 
+    require_known_columns(bundle.preprocessing.columns, frame)
     check_labels(bundle, frame)
     known = known_rows(frame, bundle.preprocessing.columns)
     frame = known.frame

@@ -54,7 +54,7 @@ def pairs(settings: list[str]) -> Iterator[tuple[str, str]]:
     """Yield key and value of each KEY=VALUE."""
     for setting in settings:
         key, equals, text = setting.partition("=")
-        if not equals:
+        if not equals or not key.strip():
             raise ValueError(f"--set {setting}: write it as KEY=VALUE.")
         yield key.strip().replace("-", "_"), text.strip()
 

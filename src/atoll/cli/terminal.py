@@ -332,6 +332,8 @@ def _message(error: BaseException) -> str:
             f"cannot write {str(error.filename)!r}: {str(error.strerror).lower()}; make room, or "
             "choose another path."
         )
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        return f"cannot write standard output: {str(error.strerror).lower()}; make room."
     if isinstance(error, OSError) and error.strerror:
         where = f": {str(error.filename)!r}" if error.filename is not None else ""
         return f"{error.strerror}{where}"

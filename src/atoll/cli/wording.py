@@ -38,7 +38,12 @@ _CORRECTED = re.compile(rf", for example with y\.replace\({_TEXT}, {_TEXT}\)")
 _IN_SHELL = {
     "predict corrects them, transduction_ keeps them as given,": "`atoll predict` corrects them,",
     "suspect_labels() lists": "`atoll suspects` lists",
+    # Where a label is "none": --unlabelled none says that no word is a marker.
+    "pass unlabelled='none'": "blank these cells",
+    "say so with unlabelled='none', or": "blank these cells, or say",
+    "give unlabelled a list that has 'none' as well": "blank these cells",
     "give unlabelled a list that has": "give --unlabelled",
+    "Pass classes=[lowest, …, highest]": "Give their order, such as --set classes=low,mid,high",
     "With checkpoint=, the same call goes": "With --checkpoint FOLDER the same command goes",
 }
 

@@ -150,10 +150,13 @@ def sentence(
 
     Examples
     --------
-    >>> said = sentence(Recommendation("ssgp", True, 0.95), "atoll", 40, {"ssgp": 0.95})
+    >>> chances = {"atoll": 0.1, "ssgp": 0.95}
+    >>> said = sentence(Recommendation("ssgp", True, 0.95), "atoll", 40, chances)
     >>> said.split(":")[0]
     'Use ssgp'
     """
+    if len(near_best) == 1:
+        return f"Nothing was compared with {default}, the default: name another model."
     if n_rarest < FEWEST:
         return to_keep(default, too_few(n_rarest))
     what = f"{default}, the default" if found.best == default else found.best

@@ -16,6 +16,8 @@ TABLE = "a table"
 LEARNER = "atoll active learner"
 """Marks a model file that holds an active learner, and with it a person's answers."""
 
+_OF_TABLES = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
+_OF_PAGES = (".html", ".htm")
 _N_BYTES = 512  # at the start of a file, from which its kind is told
 _MODEL_BEGINS = b"atoll model, "
 _PAGE_BEGINS = (b"<!doctype html", b"<html")
@@ -30,7 +32,8 @@ def check_output(
 ) -> None:
     r"""Raise a ValueError unless a file can be written without losing another; call it early.
 
-    A file of the same kind may be overwritten, since it can be made again, unless it is an input.
+    A file of the same kind may be overwritten, since it can be made again, unless it is an input. A
+    new one may not be named like another kind.
 
     Parameters
     ----------
@@ -48,12 +51,16 @@ def check_output(
     >>> check_output(path, MODEL)
     Traceback (most recent call last):
     ValueError: ...table.csv' is there already and is not an atoll model...
+    >>> check_output(path.with_name("report.pdf"), PAGE)
+    Traceback (most recent call last):
+    ValueError: ...report.pdf' would hold a web page: name a file that ends in .html.
     """
     target = Path(path)
     check_writable(target)
-    if not target.exists():
-        return
     other = f"name another file with {option}" if option else "name another file"
+    if not target.exists():
+        _refuse_ending(target, kind, other)
+        return
     for given in inputs:
         if given is not None and Path(given).exists() and target.samefile(given):
             raise ValueError(
@@ -65,6 +72,18 @@ def check_output(
         raise ValueError(
             f"{str(target)!r} is there already and {what}; {other}, or delete it first."
         )
+
+
+def _refuse_ending(target: Path, kind: str, other: str) -> None:
+    """Raise a ValueError for the name of a model or a page that promises something else."""
+    name, shown = target.name.lower(), repr(str(target))
+    if kind != TABLE and name == "-":  # it would be mistaken for standard input ever after
+        raise ValueError(f"{kind} is not written to standard output; {other}.")
+    if kind == MODEL and name.endswith((*_OF_TABLES, *_OF_PAGES)):
+        as_what = PAGE if name.endswith(_OF_PAGES) else TABLE
+        raise ValueError(f"{shown} is named like {as_what}, and would hold {kind}; {other}.")
+    if kind == PAGE and target.suffix and not name.endswith(_OF_PAGES):
+        raise ValueError(f"{shown} would hold {kind}: name a file that ends in .html.")
 
 
 def kind_of(path: Path) -> str | None:

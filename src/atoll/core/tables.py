@@ -520,6 +520,12 @@ def unreadable_text(name: str, error: Exception) -> ValueError:
     """Return what pandas raised on a text file as an error of one sentence, about `name`."""
     if isinstance(error, UnicodeDecodeError):
         return _not_utf8(name, (utf16_of(error.object) if error.start == 0 else "") or "latin1")
+    opened = re.search(r"EOF inside string starting at row (\d+)", str(error))
+    if opened is not None:  # the header is row 0
+        return ValueError(
+            f"{name} has a quotation mark that is never closed, in row {opened[1]} under the "
+            "header: close it, or delete it."
+        )
     long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
     if long is None:
         return ValueError(f"{name} cannot be read as CSV ({error}); save the table as CSV again.")

@@ -82,9 +82,10 @@ def fault_of_cells(column: pd.Series) -> Fault | None:
         return DURATIONS
     if types.is_complex_dtype(column.dtype):
         return COMPLEX
-    if column.isna().all():
+    present = column.notna().to_numpy()
+    if not present.any():
         return Fault("is blank in every row")
-    first = column[column.notna()].iloc[0]
+    first = column.iloc[int(present.argmax())]
     if isinstance(first, timedelta):
         return DURATIONS
     if isinstance(first, (list, tuple, set, dict, np.ndarray)):

@@ -225,8 +225,9 @@ def verdict(
     known = {name: value for name, value in r_hat.items() if not math.isnan(value)}
     worst = max(known, key=known.__getitem__) if known else ""
     if known and known[worst] > r_hat_limit:
+        found = _beside(known[worst], r_hat_limit, 2)
         return False, (
-            f"The chains have not mixed: R-hat of {worst} is {known[worst]:.2f} (at most "
+            f"The chains have not mixed: R-hat of {worst} is {found} (at most "
             f"{r_hat_limit:g} is wanted), so they disagree about it. "
             f"{'Raise n_warmup, then n_samples.' if length is None else length.longer()}"
         )
@@ -252,7 +253,7 @@ def verdict(
             fix = length.more_draws(smallest, ess_limit)
         return False, (
             f"The chains agree, but their draws are too few: the {kind} effective sample size of "
-            f"{name} is {smallest:.0f} (at least {ess_limit:g} is wanted). {fix}"
+            f"{name} is {_beside(smallest, ess_limit, 0)} (at least {ess_limit:g} is wanted). {fix}"
         )
     if n_chains == 1:
         return False, (
@@ -263,6 +264,19 @@ def verdict(
         f"The chains have mixed: the largest R-hat is {known[worst]:.2f} ({worst}) and the "
         f"smallest effective sample size is {smallest:.0f} ({name}, {kind})."
     )
+
+
+def _beside(value: float, limit: float, decimals: int) -> str:
+    """Return a number with at least so many decimals, and as many as tell it from a limit.
+
+    Examples
+    --------
+    >>> _beside(1.0504, 1.05, 2), _beside(1.62, 1.05, 2), _beside(99.7, 100, 0)
+    ('1.0504', '1.62', '99.7')
+    """
+    while round(value, decimals) == limit != value:
+        decimals += 1
+    return f"{value:.{decimals}f}"
 
 
 def to_arviz(

@@ -30,8 +30,10 @@ class GenerativeClassifier(Classifier):
         """Return the share of rows like those of the fit that are stranger; X (m, d) -> (m,).
 
         That is the share whose density is lower: among rows of the fit, or among draws from the
-        model where rows are fewer than a hundred. Rows of the same kind are spread evenly over
-        [0, 1]; zero is unlike all of them.
+        model where rows are fewer than a hundred. Rows of the fit are spread evenly over [0, 1];
+        zero is unlike all of them. New rows of the same kind have lower ranks, since the density
+        was not fitted to them: much lower with few rows, or many columns. For a threshold that
+        means what it says compare `score_samples` with that of rows held out.
         """
         reference = getattr(self, "reference_log_densities_", None)
         if reference is None:
@@ -42,7 +44,7 @@ class GenerativeClassifier(Classifier):
     def novelty(self, X: Any) -> Array:
         """Return how strange each row is, one minus its tail rank; X (m, d) -> (m,).
 
-        Near 1 is novel; rows of the training data's kind are spread over [0, 1].
+        Near 1 is novel; rows of the fit are spread evenly over [0, 1], new ones lie higher.
         """
         return 1.0 - self.tail_rank(X)
 

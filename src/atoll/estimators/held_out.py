@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.special import entr
 
 from atoll.core.binning import bin_predictions, mean_gap
 from atoll.core.labels import PartialLabels, parse_labels
@@ -216,7 +217,7 @@ def score(probabilities: ArrayLike, codes: ArrayLike) -> Scores:
         accuracy_low=float(interval.low),
         accuracy_high=float(interval.high),
         log_loss=float(log_loss),
-        chance_log_loss=float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum()),
+        chance_log_loss=float(entr(shares).sum()),
         brier=brier_score(p, k),
         calibration_error=expected_calibration_error(p, k),
     )
