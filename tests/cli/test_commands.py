@@ -72,6 +72,8 @@ def fit_arguments(data, out, *more, model="null-category"):
     options = MODELS[model]().get_params()
     starts = ["--set", "n_starts=1"] if "n_starts" in options else []
     tiny = TINY if "n_chains" in options else [*starts, "--quiet"]
+    if model == "null-category" and not any("inference=" in str(word) for word in more):
+        tiny = [*tiny, "--set", "inference=mcmc"]  # "auto" samples where every row has a label
     return ["fit", data, *fixed, *tiny, *more]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -182,20 +182,8 @@ def run_round(
         write_table(with_all, files.labelled, table.separator)
         data = "The table" if str(files.data) == "-" else str(files.data)
         say(f"{data} with every label that is known {saved_in(files.labelled)}.")
-    if files.out is not None:
-        write_table(asked, files.out, table.separator)
-        rows = "1 row" if len(asked) == 1 else f"{len(asked)} rows"
-        say(f"{rows} to label {saved_in(files.out)}; fill in {bundle.target!r}.")
-    elif len(asked):
-        shown = list(OWN)
-        if bundle.id_column in asked.columns:
-            shown.insert(1, bundle.id_column)
-        for line in table_lines(shown, asked[shown].map(_written).values.tolist()):
-            say(line)
-        say(
-            f"To answer: --out FILE writes these rows with a column {bundle.target!r} to fill in, "
-            "and --answers FILE reads it back."
-        )
+    for line in _hand_out(asked, bundle, table.separator, files.out):
+        say(line)
     if len(asked):
         say(how_picked(learner))
     if is_blank.any():
@@ -213,6 +201,27 @@ def run_round(
     elif files.labelled is not None and str(files.labelled) != "-":
         fit = fit_again(files.labelled, bundle, list(learner.classes_))
         say(f"A model of all labels so far: `{fit}`.{_about_options(bundle)}")
+
+
+def _hand_out(
+    asked: pd.DataFrame, bundle: ModelBundle, separator: str | None, out: Path | None
+) -> Iterator[str]:
+    """Write the rows to label to a file, or yield them line by line; and say how to answer."""
+    from atoll.core.tables import write_table
+
+    if out is not None:
+        write_table(asked, out, separator)
+        rows = "1 row" if len(asked) == 1 else f"{len(asked)} rows"
+        yield f"{rows} to label {saved_in(out)}; fill in {bundle.target!r}."
+    elif len(asked):
+        shown = list(OWN)
+        if bundle.id_column in asked.columns:
+            shown.insert(1, bundle.id_column)
+        yield from table_lines(shown, asked[shown].map(_written).values.tolist())
+        yield (
+            f"To answer: --out FILE writes these rows with a column {bundle.target!r} to fill in, "
+            "and --answers FILE reads it back."
+        )
 
 
 def after_the_loop(files: Files, bundle: ModelBundle, classes: list[Any]) -> str:
