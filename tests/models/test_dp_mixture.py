@@ -35,6 +35,7 @@ from atoll.models.dp_mixture import (
     posterior,
     start_state,
 )
+from atoll.models.dp_mixture.starts import left_out_log_densities
 from atoll.models.gaussian_components import Components, NormalPrior, family, scores
 from atoll.models.posterior import DensityPosterior, Posterior
 
@@ -99,6 +100,26 @@ def check_ascent(seed):
 
 def test_the_log_posterior_never_falls():
     assert max(check_ascent(seed) for seed in range(15)) < FALL
+
+
+@pytest.mark.parametrize(("covariance", "inference"), SETTINGS)
+def test_densities_without_a_row_are_those_of_a_fit_without_it(covariance, inference):
+    """One component a class, and every row of one class: there is one maximum, soon met."""
+    rng = np.random.default_rng(0)
+    X, codes = rng.standard_normal((20, 2)) * [1.0, 5.0], np.arange(20) % 2
+    model, origin, unit = mixture(2, 2, 1, covariance, inference), np.zeros(2), np.ones(2)
+    state = climb(model, X, codes, rng, 0, max_iter=200, tol=1e-12).state
+    found = left_out_log_densities(model, X, codes, state)
+    own = posterior(model, state, origin, unit).log_density(X)
+    assert found.mean() < own.mean()
+    for i in range(0, 20, 7):
+        fold = np.random.default_rng(0).permutation(20) % 5
+        others = fold != fold[i]
+        without = climb(model, X[others], codes[others], rng, 0, max_iter=200, tol=1e-12).state
+        exact = posterior(model, without, origin, unit).log_density(X[i : i + 1])
+        np.testing.assert_allclose(
+            found[i], exact[0], rtol=1e-3 if covariance == "factor" else 1e-9
+        )
 
 
 @pytest.mark.slow

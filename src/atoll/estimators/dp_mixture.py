@@ -364,7 +364,7 @@ class DPMixtureClassifier(GenerativeClassifier):
             )
         posterior = dp_mixture.posterior(model, ascent.state, shift, scale, ascent.tempering)
         sample = rows.sample.uniform_rows
-        attributes = self._described(posterior, ascent.statistics, rng, sample)
+        attributes = self._described(posterior, ascent.statistics, rng, sample, ascent.left_out)
         attributes["n_iter_"] = max(1, len(ascent.objectives) - 1)
         diagnostics, remarks = self._diagnose(ascent, attributes["n_components_"])
         fit = Fit(
@@ -398,15 +398,23 @@ class DPMixtureClassifier(GenerativeClassifier):
         statistics: Statistics,
         rng: np.random.Generator,
         rows: Array | None = None,
+        left_out: Array | None = None,
     ) -> dict[str, Any]:
-        """Return the fitted attributes that speak of the mixture; `rows` is a sample of them."""
+        """Return the fitted attributes that speak of the mixture.
+
+        Parameters
+        ----------
+        rows : a sample of them
+        left_out : log densities of all rows, each by a fit without it
+        """
         p = posterior
+        reference = reference_log_densities(p, rng, rows) if left_out is None else np.sort(left_out)
         found = {
             "n_components_": (statistics.counts(len(self.classes_)) >= 1.0).sum(axis=1),
             "class_weights_": np.exp(p.log_class_weights),
             "weights_": np.exp(p.log_weights),
             "means_": (p.means * p.scale + p.shift).reshape(*p.log_weights.shape, -1),
-            "reference_log_densities_": reference_log_densities(p, rng, rows),
+            "reference_log_densities_": reference,
         }
         held = p.tempering
         found["foretold_"] = None if held is None else held.foretold

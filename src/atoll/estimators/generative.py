@@ -29,11 +29,12 @@ class GenerativeClassifier(Classifier):
     def tail_rank(self, X: Any) -> Array:
         """Return the share of rows like those of the fit that are stranger; X (m, d) -> (m,).
 
-        That is the share whose density is lower: among rows of the fit, or among draws from the
-        model where rows are fewer than a hundred. Rows of the fit are spread evenly over [0, 1];
-        zero is unlike all of them. New rows of the same kind have lower ranks, since the density
-        was not fitted to them: much lower with few rows, or many columns. For a threshold that
-        means what it says compare `score_samples` with that of rows held out.
+        That is the share whose density is lower; zero is unlike all of them. In a mixture of up to
+        5000 rows these are the rows of the fit, each with its density by a fit without it, and one
+        new row of the same kind in a hundred has a rank below a hundredth. Elsewhere they are the
+        rows of the fit with their densities there, or draws from the model where rows are fewer
+        than a hundred: new rows may then have lower ranks, with many columns above all. For a
+        threshold that means what it says compare `score_samples` with that of rows held out.
         """
         reference = getattr(self, "reference_log_densities_", None)
         if reference is None:
@@ -44,7 +45,7 @@ class GenerativeClassifier(Classifier):
     def novelty(self, X: Any) -> Array:
         """Return how strange each row is, one minus its tail rank; X (m, d) -> (m,).
 
-        Near 1 is novel; rows of the fit are spread evenly over [0, 1], new ones lie higher.
+        Near 1 is novel.
         """
         return 1.0 - self.tail_rank(X)
 

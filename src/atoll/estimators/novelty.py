@@ -1,9 +1,9 @@
 """How strange a row is: the rank of its density among rows of the fit's own kind.
 
 One definition for every density of rows. The tail rank of x is the share of rows like those of the
-fit whose density is below that of x: spread evenly over [0, 1] for rows of the fit, lower for new
-rows of the same kind, and zero far away. Novelty is one minus it. If there are enough rows in the
-fit, they stand for their kind; otherwise draws from the model do.
+fit whose density is below that of x; it is zero far away. Novelty is one minus it. Rows that a fit
+of few rows leaves out in turn stand for their kind (the mixture); otherwise rows of the fit do if
+there are enough, which are a little denser there than new ones; otherwise draws from the model.
 """
 
 from __future__ import annotations

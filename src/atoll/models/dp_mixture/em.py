@@ -250,7 +250,8 @@ class Ascent(NamedTuple):
 
     state, and the statistics of its E-step; objectives (t,), one per E-step; whether it
     converged; whether it was interrupted by Ctrl-C; tempering of the class probabilities, where
-    labels were held out for it
+    labels were held out for it; log densities of the rows, each by a fit without it, where they are
+    few
     """
 
     state: State
@@ -259,6 +260,7 @@ class Ascent(NamedTuple):
     converged: bool
     interrupted: bool
     tempering: Tempering | None = None
+    left_out: Array | None = None
 
 
 def ascend(

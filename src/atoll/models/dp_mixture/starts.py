@@ -25,7 +25,7 @@ from atoll.models.dp_mixture.em import (
 )
 from atoll.models.dp_mixture.keeping import Keeping
 from atoll.models.dp_mixture.model import Mixture, State
-from atoll.models.dp_mixture.prediction import posterior
+from atoll.models.dp_mixture.prediction import MixturePosterior, posterior
 from atoll.models.dp_mixture.tempering import Tempering, weigh
 from atoll.models.gaussian_components import add_moments
 
@@ -33,6 +33,7 @@ Array = NDArray[np.float64]
 
 START_ROWS = 5000  # the most rows that starts are found on
 START_ITERATIONS = 60  # the most that every start is carried
+ROW_FOLDS, FORGETTING_ITERATIONS = 5, 5  # by which rows are left out
 NEIGHBOURS = 10
 NO_OBJECTIVES = np.empty(0)
 
@@ -107,6 +108,8 @@ def fit_mixture(
         ascent = ascent._replace(tempering=held)
     if len(X) < rows.summary.n_rows:
         return ascent
+    left_out = left_out_log_densities(model, X, codes, ascent.state) - np.log(scale).sum()
+    ascent = ascent._replace(left_out=left_out)
     # The start saw all rows: it is the beginning of the same ascent.
     objectives = np.concatenate([best.objectives[:-1], ascent.objectives])
     return ascent._replace(objectives=objectives)
@@ -183,6 +186,28 @@ def held_out(
     joint = np.concatenate([*found, np.empty((0, model.n_classes))])
     counts = np.bincount(codes[codes >= 0], minlength=model.n_classes)
     return weigh(joint, codes[rows], counts)
+
+
+def left_out_log_densities(model: Mixture, X: Array, codes: Codes, state: State) -> Array:
+    """Return the log densities of rows X (s, d), scaled, by fits without them, (s,).
+
+    EM goes on from the state found without a fold of the rows; components forget them at once.
+    """
+    no_shift, no_scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
+
+    def density_without(left: NDArray[np.bool_]) -> MixturePosterior:
+        ascent = ascend(
+            model, lambda f: f(X[~left], codes[~left]), state, no_shift, no_scale,
+            max_iter=FORGETTING_ITERATIONS, tol=0.0,
+        )  # fmt: skip
+        return posterior(model, ascent.state, no_shift, no_scale)
+
+    out = np.empty(len(X))
+    fold = np.random.default_rng(0).permutation(len(X)) % ROW_FOLDS
+    for number in np.unique(fold):
+        left = fold == number
+        out[left] = density_without(left).log_density(X[left])
+    return out
 
 
 def _climb_all(
