@@ -157,6 +157,17 @@ def test_a_total_is_left_unfinished_only_where_it_is_less_than_needed(kind, scal
     assert total(f, exact + slack) in (exact, -np.inf)
 
 
+@pytest.mark.parametrize("null_width", [0.0, 150.0])
+def test_a_total_is_finished_where_every_region_of_a_row_is_out_of_reach(null_width):
+    """Φ of these distances is zero in floating point, but the masses are not."""
+    regions = null_category.margin_regions(np.zeros(2, int), np.zeros(2, bool), 3, null_width)
+    rows = regions._replace(log_weight=np.where(np.eye(3)[:2] > 0, -np.inf, 0.0))
+    f = 100.0 * np.eye(3)[:2]  # and the classes that are left are far behind
+    for part in (regions, rows):
+        exact = log_region_probability(part, f, 1.0).sum()
+        assert part.total()(f, 1.01 * exact - 1.0) == pytest.approx(exact, rel=1e-12)
+
+
 def test_a_total_is_unfinished_where_one_label_is_far_from_its_class():
     regions = null_category.margin_regions(np.array([0, 0]), np.array([True, False]), 4, 1.0)
     assert regions.total()(np.array([[-60.0, 0, 0, 0], [0, 0, 0, 0]]), -20.0) == -np.inf

@@ -293,6 +293,18 @@ def test_targets_may_be_missing_in_every_way_that_labels_may(given):
     np.testing.assert_array_equal(*(fit.predict(X) for fit in fits))
 
 
+def test_equal_targets_leave_as_much_doubt_whatever_rounding_leaves_of_their_deviation():
+    X, y, _ = arc()
+    known = np.cumsum(~np.isnan(y)) * ~np.isnan(y)
+    known = (known > 0) & (known <= 7)  # of eight, the deviation is zero
+    spreads = []
+    for value in (0.25, 0.1):
+        targets = np.where(known, value, np.nan)
+        spreads.append(SSGPRegressor().fit(X, targets).predict(X, return_std=True)[1])
+    assert np.std(targets[known]) != 0.0
+    np.testing.assert_allclose(*spreads, rtol=1e-6)
+
+
 def test_one_target_and_none_are_taken():
     X, y, _ = arc()
     y[1:] = np.nan

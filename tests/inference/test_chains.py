@@ -121,6 +121,25 @@ def test_a_run_cut_at_any_sweep_resumes_bit_identically(cut_after, tmp_path, mon
     assert_identical(resumed, uncut_draws())
 
 
+class Stack(NamedTuple):
+    lowers: np.ndarray
+
+
+def test_an_array_lies_in_memory_alike_whether_or_not_it_was_read(tmp_path):
+    """The order of its numbers decides on the last bits of a product."""
+    turned = Sampler(
+        lambda rng: Stack(np.swapaxes(rng.standard_normal((2, 5, 5)), 1, 2)),
+        lambda rng, state, adapt: state,
+        lambda rng, state: {"strides": state.lowers.strides},
+    )
+    plan = {"n_chains": 1, "n_warmup": 2, "checkpoint": tmp_path}
+    whole, resumed = (
+        run_chains(turned, **plan, n_samples=n, rng=np.random.default_rng(0)).draws["strides"]
+        for n in (3, 6)
+    )
+    np.testing.assert_array_equal(resumed, np.tile(whole[:, :1], (1, 6, 1)))
+
+
 def test_a_finished_checkpoint_is_read_extended_and_cut_short(tmp_path):
     first = draws(checkpoint=tmp_path)
     assert_identical(first, draws(checkpoint=tmp_path))

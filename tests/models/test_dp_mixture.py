@@ -675,6 +675,18 @@ def test_a_density_without_labels_covers_its_rows():
     assert 0.3 < np.mean(rows.sum(axis=1) > 8) < 0.7
 
 
+def test_a_density_of_a_constant_column_has_its_unit_whatever_rounding_leaves_of_its_deviation():
+    rows = np.random.default_rng(1).normal(size=(50, 1))
+    found = [
+        fit_density(np.column_stack([rows, np.full(50, value)]), n_components=2, random_state=0)
+        for value in (0.0, 0.1)
+    ]
+    assert np.std(np.full(50, 0.1)) != 0.0
+    at = [np.column_stack([rows, np.full(50, value)]) for value in (0.0, 0.1)]
+    first, second = (one.log_density(X) for one, X in zip(found, at, strict=True))
+    np.testing.assert_allclose(first, second, rtol=1e-10)
+
+
 def test_a_map_state_is_what_map_returns():
     model = mixture(1, 1, 1)
     rng = np.random.default_rng(0)

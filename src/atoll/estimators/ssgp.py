@@ -478,7 +478,8 @@ class SSGPRegressor(RegressorMixin, Estimator):
         return self
 
     def _fit(self, X: Array, known: NDArray[np.intp], targets: Array) -> Fit:
-        shift, scale = float(targets.mean()), float(targets.std()) or 1.0
+        # The deviation of equal targets may be a rounding error instead of zero.
+        shift, scale = float(targets.mean()), float(targets.std()) if np.ptp(targets) > 0 else 1.0
         scaled = (targets - shift) / scale
         problem = problem_of(self, X)
         name = type(self).__name__

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from atoll.core import checkpoints
 from atoll.core.checkpoints import (
     DAMAGE,
+    as_read_again,
     flatten,
     make_folder,
     read_arrays,
@@ -255,7 +256,7 @@ def _sweeps(member: _Member, plan: _Plan, flag: _Flag) -> Generator[int, None, l
     What is yielded is the number of sweeps since the last pause, or since the checkpoint.
     """
     sampler, rng, file = member.sampler, member.rng, member.file
-    state = sampler.init(rng)
+    state = as_read_again(sampler.init(rng))
     done = 0
     records: list[Record] = []
     if file is not None and file.exists():
@@ -266,7 +267,7 @@ def _sweeps(member: _Member, plan: _Plan, flag: _Flag) -> Generator[int, None, l
     saved_at = time.monotonic()
     is_told = False
     while done < plan.n_sweeps and not flag.stop.exists():
-        state = sampler.sweep(rng, state, done < plan.n_warmup)
+        state = as_read_again(sampler.sweep(rng, state, done < plan.n_warmup))
         done += 1
         past_warmup = done - plan.n_warmup
         if past_warmup > 0 and past_warmup % plan.thin == 0:

@@ -628,6 +628,18 @@ def test_the_graph_of_a_start_has_labels_at_its_first_rows_alone(monkeypatch):
     assert masks[0].tolist() == [True] * 2 + [False] * 7
 
 
+def test_a_column_that_is_constant_on_the_graph_of_a_start_keeps_its_unit():
+    rows = np.random.default_rng(1).normal(size=(9, 2))
+    found = []
+    for value in (0.25, 0.1):  # of which the second leaves a deviation that rounding makes
+        on_graph = np.column_stack([rows, np.full(9, value)])
+        X = np.column_stack([rows[2:5], np.full(3, value + 0.05)])
+        rng = np.random.default_rng(2)
+        found.append(start.graph_probabilities(rng, on_graph, np.array([0, 1]), 2, X))
+    assert on_graph.std(axis=0)[2] != 0.0
+    np.testing.assert_allclose(*found, atol=1e-6)
+
+
 def test_where_a_net_has_too_few_dimensions_points_are_drawn(monkeypatch):
     base = Gaussian(np.zeros(3), np.eye(3))
     for most, drawn in ((4, False), (3, True)):

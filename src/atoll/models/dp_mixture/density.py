@@ -65,7 +65,7 @@ def fit_density(
     """
     rows = np.asarray(X, dtype=np.float64)
     shift, scale = rows.mean(axis=0), rows.std(axis=0)
-    scale[scale == 0] = 1.0
+    scale[np.ptp(rows, axis=0) == 0] = 1.0  # where rounding leaves a deviation other than zero
     d = rows.shape[1]
     prior = default_prior(d, covariance_scale=covariance_scale)
     model = Mixture(1, n_components, covariance, min(3, d), prior, 2.0, np.ones(1), "map")

@@ -73,8 +73,8 @@ def graph_probabilities(
 ) -> Array:
     """Return class probabilities of X (m, d), (m, K), given labels of the first rows of a graph."""
     n_labels = len(codes)
-    spread = rows.std(axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
+    # A constant column's deviation may be a rounding error instead of zero.
+    spread = np.where(np.ptp(rows, axis=0) > 0, rows.std(axis=0), 1.0)
     Y = rows / spread
     weights = self_tuning_weights(neighbour_graph(Y, min(15, len(Y) - 1)))
     modes = graph_modes(weights, RECIPE.prior.n_modes(n_classes), np.arange(len(Y)) < n_labels)
