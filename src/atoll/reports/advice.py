@@ -28,6 +28,7 @@ class State(NamedTuple):
     probabilities : (u, K) of the unlabelled rows
     n_suggested : rows that the report lists to be labelled
     n_wrong : labels that are more likely wrong than right
+    tells_little : whether the labels follow nothing in the rows more than chance would have it
     """
 
     went_well: bool
@@ -39,6 +40,7 @@ class State(NamedTuple):
     probabilities: NDArray[np.float64]
     n_suggested: int
     n_wrong: int = 0
+    tells_little: bool = False
 
 
 def what_to_do_next(state: State) -> list[str]:
@@ -48,6 +50,11 @@ def what_to_do_next(state: State) -> list[str]:
 
 
 def _inference(state: State) -> list[str]:
+    if state.went_well and state.tells_little:
+        return [
+            "Do not rely on this fit yet: its labels follow nothing in the rows more than chance "
+            "would have it. Look whether the columns can tell the classes, and label more rows."
+        ]
     if state.went_well:
         return []
     why = " ".join(points_of(state.verdict)[:2][-1:])  # below the line that says not to trust it
@@ -107,7 +114,7 @@ def _labels(state: State) -> list[str]:
         ]
     clear = float((state.probabilities.max(axis=1) >= SURE).mean())
     rough = state.scores is None or state.scores.accuracy_high - state.scores.accuracy_low > WIDE
-    if clear >= ENOUGH and not rough and state.went_well:
+    if clear >= ENOUGH and not rough and state.went_well and not state.tells_little:
         return [
             f"{percent(clear)} of the unlabelled rows have a clear class, so that more labels "
             "would add little: predict, and send rows below a probability you choose to a person."

@@ -43,7 +43,7 @@ from atoll.plotting import (
     reliability_diagram,
 )
 from atoll.plotting.palette import class_names, new_axes
-from atoll.plotting.rows import feature_names_of, labels_of
+from atoll.plotting.rows import check_classifier, feature_names_of, labels_of
 from atoll.reports.advice import SURE, State, what_to_do_next
 from atoll.reports.confusion import confusion_section
 from atoll.reports.figures import png_address
@@ -198,6 +198,7 @@ def _read(
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
+    check_classifier(estimator)
     check_is_fitted(estimator)
     fillings = fillings_of(X)
     if not sparse.issparse(X) and not hasattr(X, "iloc"):
@@ -381,6 +382,8 @@ def _calibration(
     section["confusion"] = confusion_section(held_out.probabilities, held_out.codes, names)
     section["few"] = scores.n_rows < _FEW_ROWS
     section["worse_than_chance"] = scores.log_loss > scores.chance_log_loss
+    is_wrong = held_out.probabilities.argmax(axis=1) != held_out.codes
+    section["sure_and_wrong"] = bool((held_out.probabilities[is_wrong] >= SURE).any())
     axes = new_axes(*_HALF_PAGE)
     reliability_diagram(held_out.probabilities, held_out.codes, axes)
     section["picture"] = png_address(axes.figure)
@@ -470,6 +473,7 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
         "to_label": bool(free.any()),
         "strategy": strategy,
         "rows": rows,
+        "how_many": count(len(rows), "row"),
         "any_blank": bool((blanks > 0.0).any()),
         "mostly_blank": [row["row"] for row, share in zip(rows, blanks) if share >= MANY],
         "later": left_to_the_end([fitted.table.number(i) for i in np.flatnonzero(later).tolist()]),
@@ -494,6 +498,7 @@ def _next_steps(
             probabilities=fitted.probabilities[~fitted.labels.is_labelled],
             n_suggested=len(rows["rows"]),
             n_wrong=likely_wrong(fitted.model),
+            tells_little=chains["tells_little"],
         )
     )
 
