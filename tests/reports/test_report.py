@@ -500,6 +500,8 @@ def test_advice_puts_first_what_matters_most():
     assert "were not calibrated" in advice(190, 200, by_chance=0.0)
     unsure = np.array([[0.6, 0.4]] * 50)
     assert "0% of the unlabelled rows have a clear" in advice(190, 200, probabilities=unsure)
+    assert "probabilities may be taken as they are" in advice(190, 200)
+    assert "would show no more than a large fault" in advice(30, 30)
     nothing = advice(190, 200, tells_little=True)
     assert nothing.startswith("Do not rely on this fit yet")
     assert "would add little" not in nothing

@@ -13,6 +13,7 @@ from atoll.reports.words import count, percent, percents
 
 ENOUGH = 0.95  # share of unlabelled rows with a clear class from which on more labels add little
 SURE = 0.9  # probability from which on a row's class counts as clear
+FEW_ROWS = 50  # with fewer held-out rows, the report cautions that scores are rough
 WIDE = 0.2  # width of the accuracy's interval from which on the accuracy is called rough
 
 
@@ -100,10 +101,14 @@ def _calibration(state: State) -> list[str]:
             f"So far {count(scores.n_rows, 'held-out label')} put the accuracy anywhere from "
             f"{low} to {high}: too few to rely on."
         ]
-    return [
-        f"Held-out labels put the accuracy between {low} and {high}, and the "
-        "probabilities may be taken as they are."
-    ]
+    found = "the probabilities may be taken as they are."
+    if scores.n_rows < FEW_ROWS:
+        found = (
+            "nothing speaks against the probabilities, but so few labels would show no more than "
+            "a large fault of theirs."
+        )
+    labels = count(scores.n_rows, "held-out label")
+    return [f"{labels} put the accuracy between {low} and {high}, and {found}"]
 
 
 def _labels(state: State) -> list[str]:

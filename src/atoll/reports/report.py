@@ -44,7 +44,7 @@ from atoll.plotting import (
 )
 from atoll.plotting.palette import class_names, new_axes
 from atoll.plotting.rows import check_classifier, feature_names_of, labels_of
-from atoll.reports.advice import SURE, State, what_to_do_next
+from atoll.reports.advice import FEW_ROWS, SURE, State, what_to_do_next
 from atoll.reports.confusion import confusion_section
 from atoll.reports.figures import png_address
 from atoll.reports.inference_section import inference_section
@@ -58,7 +58,6 @@ _ROWS_SHOWN = 10  # rows listed, to be labelled or looked at
 _MANY_ROWS = 20_000  # rows that are predicted at a time, where that is shown
 _MOST_BARS = 40  # classes of the bar chart; of more there is the table alone
 _COLUMNS_SHOWN = 5  # columns of each listed row
-_FEW_ROWS = 50  # with fewer held-out rows, the report cautions that scores are rough
 _HALF_PAGE = (5.2, 4.2)  # inches; small, so that text is legible at half the page, and on a phone
 
 
@@ -380,7 +379,7 @@ def _calibration(
     claimed = float(held_out.probabilities.max(axis=1).mean())
     section["verdict"] = _calibration_verdict(scores, by_chance, claimed)
     section["confusion"] = confusion_section(held_out.probabilities, held_out.codes, names)
-    section["few"] = scores.n_rows < _FEW_ROWS
+    section["few"] = scores.n_rows < FEW_ROWS
     section["worse_than_chance"] = scores.log_loss > scores.chance_log_loss
     is_wrong = held_out.probabilities.argmax(axis=1) != held_out.codes
     section["sure_and_wrong"] = bool((held_out.probabilities[is_wrong] >= SURE).any())
