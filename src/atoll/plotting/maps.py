@@ -186,7 +186,8 @@ def decision_map(
     Parameters
     ----------
     estimator : fitted classifier
-        Anything with ``predict_proba`` and ``classes_``.
+        Anything with ``predict_proba`` and ``classes_``. Of a pipeline that takes words or blank
+        cells the axes are the numbers that reach its last step.
     X : array-like or DataFrame of shape (n, d)
         The training rows.
     y : array-like of shape (n,) or None
@@ -272,7 +273,8 @@ def entropy_map(
     Parameters
     ----------
     estimator : fitted classifier
-        Anything with ``predict_proba`` and ``classes_``.
+        Anything with ``predict_proba`` and ``classes_``. Of a pipeline that takes words or blank
+        cells the axes are the numbers that reach its last step.
     X : array-like or DataFrame of shape (n, d)
         The training rows.
     y : array-like of shape (n,) or None
