@@ -2,6 +2,8 @@ import os
 
 import numpy as np
 import pytest
+from matplotlib import style
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from scipy.stats import binomtest
 
@@ -20,6 +22,15 @@ def simulated(n, n_classes, seed=0):
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.ones(n_classes), n)
     return p, np.array([rng.choice(n_classes, p=row) for row in p])
+
+
+def test_the_diagonal_and_the_counts_are_seen_in_a_dark_style():
+    for name, seen in (("default", lambda c: c < 0.3), ("dark_background", lambda c: c > 0.7)):
+        with style.context(name):
+            ax = reliability_diagram(*simulated(60, 3), Figure().add_subplot())
+        diagonal = next(line for line in ax.lines if line.get_label() == "calibrated")
+        colours = [diagonal.get_color(), *(text.get_color() for text in ax.texts)]
+        assert all(seen(np.mean(to_rgb(colour))) for colour in colours)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 12])

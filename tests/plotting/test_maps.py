@@ -8,11 +8,13 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import sparse
 from scipy.special import softmax
+from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
-from sklearn.linear_model import LogisticRegression
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 
 from atoll.diagnostics import entropy
@@ -463,6 +465,36 @@ def test_bad_arguments_are_named(arguments, message):
     X, y, truth = blobs(2, 2)
     with pytest.raises(ValueError, match=message):
         decision_map(GaussianNB().fit(X, truth), X, **{"y": y, **arguments})
+
+
+def test_estimators_without_probabilities_are_refused():
+    X, y, _ = blobs(2, 2)
+    with pytest.raises(ValueError, match=r"LinearRegression, which has no class probabilities"):
+        decision_map(LinearRegression().fit(X, y), X, y)
+
+
+@pytest.mark.parametrize("kind", ["array", "table", "words", "polars"])
+def test_a_pipeline_that_takes_words_or_blank_cells_is_drawn_by_what_reaches_its_end(kind):
+    X, y, truth = blobs(2, 2)
+    X[3, 0] = np.nan
+    if kind != "array":
+        X = pd.DataFrame(X, columns=["mass", "length"])
+    if kind == "words":
+        X["colour"] = ["red", "blue", "blue"] * 10
+    if kind == "polars":
+        X = pytest.importorskip("polars").from_pandas(X)
+    step = SimpleImputer().set_output(transform="default")
+    if kind == "words":
+        step = make_column_transformer(
+            (step, ["mass", "length"]), (OneHotEncoder(drop="first"), ["colour"])
+        )
+    model = make_pipeline(step, GaussianNB()).fit(X, truth)
+    ax = decision_map(model, X, y, resolution=RESOLUTION)
+    dots, markers = drawn_rows(ax)
+    assert len(dots) + sum(map(len, markers)) == 30
+    assert entropy_map(model, X, y, resolution=RESOLUTION).get_title()
+    expected = {"array": "x0", "words": "PCA component 1"}.get(kind, "mass")
+    assert ax.get_xlabel().startswith(expected)
 
 
 def test_unknown_entropy_unit_is_named():

@@ -13,6 +13,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -272,8 +274,10 @@ def test_a_folder_that_is_missing_is_found_out_before_the_long_work(tmp_path, mo
         write_report(StandIn().fit(X, y), X, y, tmp_path / "nowhere" / "report.html")
 
 
-def test_an_estimator_that_is_not_fitted_is_refused(tmp_path):
+def test_an_estimator_that_is_not_fitted_or_no_classifier_is_refused(tmp_path):
     X, y = problem()
+    with pytest.raises(ValueError, match="LinearRegression, which has no class probabilities"):
+        write_report(LinearRegression(), X, y, tmp_path / "report.html")
     with pytest.raises(NotFittedError):
         write_report(StandIn(), X, y, tmp_path / "report.html")
 
@@ -357,6 +361,7 @@ def test_marks_and_verdict_share_their_limits():
         ({}, "settled", "good"),
         ({"few_draws": True}, "rough", ""),
         ({"troubled": True}, "settled", ""),
+        ({"tells_little": True}, "settled", ""),
     ],
 )
 def test_how_sampling_went_is_read_from_flags_whatever_words_the_verdict_has(flags, status, tone):
@@ -364,6 +369,7 @@ def test_how_sampling_went_is_read_from_flags_whatever_words_the_verdict_has(fla
     model = SimpleNamespace(diagnostics_={"mixed": True, "verdict": said, **flags})
     found = inference_section.inference_section(model)
     assert (found["status"], found["tone"]) == (status, tone)
+    assert found["trust"] == ("bad" if "tells_little" in flags else tone)
 
 
 @pytest.mark.usefixtures("blank_pictures")
@@ -494,6 +500,11 @@ def test_advice_puts_first_what_matters_most():
     assert "were not calibrated" in advice(190, 200, by_chance=0.0)
     unsure = np.array([[0.6, 0.4]] * 50)
     assert "0% of the unlabelled rows have a clear" in advice(190, 200, probabilities=unsure)
+    assert "probabilities may be taken as they are" in advice(190, 200)
+    assert "would show no more than a large fault" in advice(30, 30)
+    nothing = advice(190, 200, tells_little=True)
+    assert nothing.startswith("Do not rely on this fit yet")
+    assert "would add little" not in nothing
     broken = advice(190, 200, went_well=False, verdict="The chains disagree.")
     assert broken.startswith("First see to the fit itself")
     assert "The chains disagree." in broken
@@ -599,6 +610,33 @@ def test_the_verdict_on_calibration_says_whether_too_sure_or_not_sure_enough(mon
         section = report._calibration(HeldOut(p, codes.astype(int), 5, "", ()), 0, ["a", "b"])
         assert said in section["verdict"]
         assert "and 75% were" in section["verdict"]
+
+
+@pytest.mark.parametrize(("claimed", "is_sure"), [(0.99, True), (0.6, False)])
+def test_only_sure_rows_are_said_to_have_been_given_to_a_wrong_class(
+    tmp_path, monkeypatch, claimed, is_sure
+):
+    p, wrong = np.array([claimed, 1 - claimed]), np.arange(12) % 2
+    held_out = HeldOut(np.where(wrong[:, None], p, p[::-1]), wrong, 5, "", ())
+    monkeypatch.setattr(report, "held_out_probabilities", lambda *args, **kwargs: held_out)
+    monkeypatch.setattr(report, "png_address", lambda figure: "")
+    X, y = problem()
+    told = Page(write(tmp_path, StandIn().fit(X, y), X, y)).text
+    assert "log-loss is worse than that of predicting every row by the class shares" in told
+    assert ("with much confidence" in told) == is_sure
+    assert ("no more than how common each class is" in told) == (not is_sure)
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_rows_with_blank_cells_are_reported_of_a_pipeline_that_fills_them(tmp_path):
+    X, y = problem(n_features=3, n_labelled=24)  # one row of each class has no label
+    y[-1] = "kind 1"
+    X[24, 1] = np.nan
+    model = make_pipeline(SimpleImputer(), StandIn()).fit(X, y)
+    told = Page(write(tmp_path, model, X, y, cross_validate=False)).text
+    assert "1 row, counted from 0" in told
+    assert "3: x0, x1, x2" in told
+    assert "A dash (–) is a blank cell" in told
 
 
 def test_numbers_are_written_for_people():

@@ -19,10 +19,11 @@ from atoll.plotting.palette import (
     UNLABELLED_COLOUR,
     class_colours,
     class_markers,
+    ink_on,
     plain_names,
     tidy,
 )
-from atoll.plotting.rows import feature_names_of, labels_of
+from atoll.plotting.rows import check_classifier, feature_names_of, labels_of, last_step_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +70,8 @@ def probability_grid(
     Parameters
     ----------
     estimator : fitted classifier
-        Anything with ``predict_proba`` and ``classes_``.
+        Anything with ``predict_proba`` and ``classes_``. Of a pipeline that takes words or blank
+        cells the axes are the numbers that reach its last step.
     X : array-like or DataFrame of shape (n, d)
         The training rows.
     plane : fitted transformer or None, default=None
@@ -99,8 +101,11 @@ def probability_grid(
 
     if resolution < 2:
         raise ValueError(f"resolution is {resolution}; give at least 2 grid points per axis.")
+    estimator, X, prepared, _ = last_step_of(estimator, X)
+    feature_names = prepared if feature_names is None else feature_names
     if sparse.issparse(X):
         return _sparse_grid(X, resolution)
+    check_classifier(estimator)
     values = check_array(X, dtype=np.float64, input_name="X")
     names = feature_names_of(estimator, X, feature_names)
     is_chosen = plane is not None or values.shape[1] <= 2
@@ -181,7 +186,8 @@ def decision_map(
     Parameters
     ----------
     estimator : fitted classifier
-        Anything with ``predict_proba`` and ``classes_``.
+        Anything with ``predict_proba`` and ``classes_``. Of a pipeline that takes words or blank
+        cells the axes are the numbers that reach its last step.
     X : array-like or DataFrame of shape (n, d)
         The training rows.
     y : array-like of shape (n,) or None
@@ -267,7 +273,8 @@ def entropy_map(
     Parameters
     ----------
     estimator : fitted classifier
-        Anything with ``predict_proba`` and ``classes_``.
+        Anything with ``predict_proba`` and ``classes_``. Of a pipeline that takes words or blank
+        cells the axes are the numbers that reach its last step.
     X : array-like or DataFrame of shape (n, d)
         The training rows.
     y : array-like of shape (n,) or None
@@ -620,7 +627,7 @@ def _legend(
             Line2D([], [], color=UNLABELLED_COLOUR, marker=".", linestyle="", label=unlabelled)
         )
     if boundary:
-        handles.append(Line2D([], [], color=INK, linewidth=1.3, label="boundary"))
+        handles.append(Line2D([], [], color=ink_on(ax), linewidth=1.3, label="boundary"))
     ax.legend(
         handles=handles,
         loc="upper left",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -132,6 +132,13 @@ def new_figure(width: float, height: float, **padding: float) -> Figure:
     figure = import_extra("matplotlib.figure").Figure(figsize=(width, height))
     figure.set_layout_engine("constrained", **padding)
     return figure
+
+
+def ink_on(ax: Axes) -> Any:
+    """Return a dark colour or, where the style writes the axes' names in a light one, that."""
+    written = ax.xaxis.label.get_color()
+    is_light = np.mean(import_extra("matplotlib.colors").to_rgb(written)) > 0.5
+    return written if is_light else INK
 
 
 def tidy(ax: Axes, *, keep: Iterable[str] = ("left", "bottom")) -> None:

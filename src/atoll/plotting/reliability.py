@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from atoll.core.binning import bin_predictions
 from atoll.plotting.current import current_axes
-from atoll.plotting.palette import GRID, INK, class_colours, tidy
+from atoll.plotting.palette import GRID, class_colours, ink_on, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,13 +64,13 @@ def reliability_diagram(
     ]
     low = np.array([interval.low for interval in intervals])
     high = np.array([interval.high for interval in intervals])
-    colour = class_colours(1)[0]
+    colour, ink = class_colours(1)[0], ink_on(ax)
 
-    ax.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle="--", label="calibrated")
+    ax.plot([0, 1], [0, 1], color=ink, linewidth=1, linestyle="--", label="calibrated")
     ax.vlines(confidences, low, high, color=colour, linewidth=1.5, label="95% interval")
     ax.plot(confidences, accuracies, "o", color=colour, markersize=7, label="held-out rows")
     for confidence, count in zip(confidences, counts):
-        ax.text(confidence, -0.075, str(count), ha="center", va="center", fontsize=9, color=INK)
+        ax.text(confidence, -0.075, str(count), ha="center", va="center", fontsize=9, color=ink)
     ax.axhline(-0.03, color=GRID, linewidth=0.8)
 
     n_classes = np.asarray(probabilities).shape[1]

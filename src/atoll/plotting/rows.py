@@ -2,13 +2,65 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from atoll.core.labels import PartialLabels, parse_labels
 from atoll.core.markers import is_auto
+
+
+class LastStep(NamedTuple):
+    """The end of a pipeline, and the rows as numbers that reach it.
+
+    names : of the numbers; None where they are those of X
+    is_prepared : whether X is what the steps before made, and not as it was given
+    """
+
+    estimator: Any
+    X: Any
+    names: list[str] | None = None
+    is_prepared: bool = False
+
+
+def last_step_of(estimator: Any, X: Any) -> LastStep:
+    """Return the last step of a pipeline that takes words or blank cells, and what reaches it.
+
+    Anything else is returned as it is.
+
+    Parameters
+    ----------
+    estimator : fitted classifier or pipeline
+    X : (n, d) array, sparse rows or data frame, or (n,) texts
+    """
+    from sklearn.pipeline import Pipeline
+
+    if not isinstance(estimator, Pipeline) or len(estimator) < 2 or _is_all_numbers(X):
+        return LastStep(estimator, X)
+    steps, names = estimator[:-1], None
+    values = steps.transform(X)
+    if hasattr(steps[-1], "get_feature_names_out"):
+        names = [str(name) for name in steps[-1].get_feature_names_out()]
+    return LastStep(estimator[-1], values, names, is_prepared=True)
+
+
+def _is_all_numbers(X: Any) -> bool:
+    if hasattr(X, "indptr"):
+        return True
+    if hasattr(X, "iloc") and len(X.shape) == 2:
+        return all(kind.kind in "biuf" for kind in X.dtypes) and not X.isna().to_numpy().any()
+    values = np.asarray(X)
+    return values.dtype.kind in "biu" or (values.dtype.kind == "f" and not np.isnan(values).any())
+
+
+def check_classifier(estimator: Any) -> None:
+    """Raise a ValueError if an estimator gives no class probabilities."""
+    if not hasattr(estimator, "predict_proba"):
+        raise ValueError(
+            f"estimator is of type {type(estimator).__name__}, which has no class probabilities; "
+            "give a fitted classifier with predict_proba."
+        )
 
 
 def feature_names_of(estimator: Any, X: Any, given: ArrayLike | None = None) -> list[str]:

@@ -13,6 +13,7 @@ from atoll.reports.words import count, percent, percents
 
 ENOUGH = 0.95  # share of unlabelled rows with a clear class from which on more labels add little
 SURE = 0.9  # probability from which on a row's class counts as clear
+FEW_ROWS = 50  # with fewer held-out rows, the report cautions that scores are rough
 WIDE = 0.2  # width of the accuracy's interval from which on the accuracy is called rough
 
 
@@ -28,6 +29,7 @@ class State(NamedTuple):
     probabilities : (u, K) of the unlabelled rows
     n_suggested : rows that the report lists to be labelled
     n_wrong : labels that are more likely wrong than right
+    tells_little : whether the labels follow nothing in the rows more than chance would have it
     """
 
     went_well: bool
@@ -39,6 +41,7 @@ class State(NamedTuple):
     probabilities: NDArray[np.float64]
     n_suggested: int
     n_wrong: int = 0
+    tells_little: bool = False
 
 
 def what_to_do_next(state: State) -> list[str]:
@@ -48,6 +51,11 @@ def what_to_do_next(state: State) -> list[str]:
 
 
 def _inference(state: State) -> list[str]:
+    if state.went_well and state.tells_little:
+        return [
+            "Do not rely on this fit yet: its labels follow nothing in the rows more than chance "
+            "would have it. Look whether the columns can tell the classes, and label more rows."
+        ]
     if state.went_well:
         return []
     why = " ".join(points_of(state.verdict)[:2][-1:])  # below the line that says not to trust it
@@ -93,10 +101,14 @@ def _calibration(state: State) -> list[str]:
             f"So far {count(scores.n_rows, 'held-out label')} put the accuracy anywhere from "
             f"{low} to {high}: too few to rely on."
         ]
-    return [
-        f"Held-out labels put the accuracy between {low} and {high}, and the "
-        "probabilities may be taken as they are."
-    ]
+    found = "the probabilities may be taken as they are."
+    if scores.n_rows < FEW_ROWS:
+        found = (
+            "nothing speaks against the probabilities, but so few labels would show no more than "
+            "a large fault of theirs."
+        )
+    labels = count(scores.n_rows, "held-out label")
+    return [f"{labels} put the accuracy between {low} and {high}, and {found}"]
 
 
 def _labels(state: State) -> list[str]:
@@ -107,7 +119,7 @@ def _labels(state: State) -> list[str]:
         ]
     clear = float((state.probabilities.max(axis=1) >= SURE).mean())
     rough = state.scores is None or state.scores.accuracy_high - state.scores.accuracy_low > WIDE
-    if clear >= ENOUGH and not rough and state.went_well:
+    if clear >= ENOUGH and not rough and state.went_well and not state.tells_little:
         return [
             f"{percent(clear)} of the unlabelled rows have a clear class, so that more labels "
             "would add little: predict, and send rows below a probability you choose to a person."

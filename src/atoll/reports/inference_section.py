@@ -9,10 +9,12 @@ import numpy as np
 
 from atoll.core.points import points_of
 from atoll.diagnostics.convergence import ESS_LIMIT, R_HAT_LIMIT
+from atoll.estimators.trust import CARE, NO, YES, how_far
 from atoll.inference.registry import METHODS
 from atoll.reports.figures import ascent_figure, png_address, trace_figures
 from atoll.reports.words import count, percent
 
+_TONES = {YES: "good", CARE: "", NO: "bad", None: ""}
 _DIAGNOSTICS_SHOWN = 30  # quantities in the table of chain diagnostics
 
 
@@ -42,12 +44,13 @@ def inference_section(model: Any) -> dict[str, Any]:
     """Return what the page says of chains or searches; "kind" is "" where the model has neither."""
     diagnostics = getattr(model, "diagnostics_", None)
     section: dict[str, Any] = {
-        "status": "", "tone": "", "size": "", "verdict": "", "rows": [], "left_out": 0,
+        "status": "", "tone": "", "trust": "", "size": "", "verdict": "", "rows": [], "left_out": 0,
         "facts": [], "pictures": [], "ascent": None,
         "r_hat_limit": R_HAT_LIMIT, "ess_limit": f"{ESS_LIMIT:g}",
     }  # fmt: skip
     section["searched"] = "n_iterations" in (diagnostics or {})
     section["kernel"] = hasattr(model, "kernel_")
+    section["tells_little"] = bool((diagnostics or {}).get("tells_little", False))
     section["kind"], section["assumptions"] = "", _assumptions(model)
     if not diagnostics:
         return section
@@ -63,8 +66,10 @@ def inference_section(model: Any) -> dict[str, Any]:
             section["size"] = "few independent draws: more below"
     section["verdict"] = str(diagnostics.get("verdict", ""))
     section["points"] = points_of(section["verdict"])
-    if diagnostics.get("troubled", False) and section["tone"] == "good":
-        section["tone"] = ""  # sampling went well, but the verdict names troubles
+    section["trust"] = _TONES[diagnostics.get("trust", how_far(diagnostics))]
+    if section["tone"] == "good":
+        # Sampling went well, but the verdict may name troubles.
+        section["tone"] = "good" if section["trust"] == "good" else ""
     section["interrupted"] = bool(diagnostics.get("interrupted", False))
     if "n_chains" in diagnostics and "n_draws" in diagnostics:
         n_chains, n_draws = diagnostics["n_chains"], diagnostics["n_draws"]

@@ -43,8 +43,8 @@ from atoll.plotting import (
     reliability_diagram,
 )
 from atoll.plotting.palette import class_names, new_axes
-from atoll.plotting.rows import feature_names_of, labels_of
-from atoll.reports.advice import SURE, State, what_to_do_next
+from atoll.plotting.rows import check_classifier, feature_names_of, labels_of
+from atoll.reports.advice import FEW_ROWS, SURE, State, what_to_do_next
 from atoll.reports.confusion import confusion_section
 from atoll.reports.figures import png_address
 from atoll.reports.inference_section import inference_section
@@ -58,7 +58,6 @@ _ROWS_SHOWN = 10  # rows listed, to be labelled or looked at
 _MANY_ROWS = 20_000  # rows that are predicted at a time, where that is shown
 _MOST_BARS = 40  # classes of the bar chart; of more there is the table alone
 _COLUMNS_SHOWN = 5  # columns of each listed row
-_FEW_ROWS = 50  # with fewer held-out rows, the report cautions that scores are rough
 _HALF_PAGE = (5.2, 4.2)  # inches; small, so that text is legible at half the page, and on a phone
 
 
@@ -198,6 +197,7 @@ def _read(
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
+    check_classifier(estimator)
     check_is_fitted(estimator)
     fillings = fillings_of(X)
     if not sparse.issparse(X) and not hasattr(X, "iloc"):
@@ -379,8 +379,10 @@ def _calibration(
     claimed = float(held_out.probabilities.max(axis=1).mean())
     section["verdict"] = _calibration_verdict(scores, by_chance, claimed)
     section["confusion"] = confusion_section(held_out.probabilities, held_out.codes, names)
-    section["few"] = scores.n_rows < _FEW_ROWS
+    section["few"] = scores.n_rows < FEW_ROWS
     section["worse_than_chance"] = scores.log_loss > scores.chance_log_loss
+    is_wrong = held_out.probabilities.argmax(axis=1) != held_out.codes
+    section["sure_and_wrong"] = bool((held_out.probabilities[is_wrong] >= SURE).any())
     axes = new_axes(*_HALF_PAGE)
     reliability_diagram(held_out.probabilities, held_out.codes, axes)
     section["picture"] = png_address(axes.figure)
@@ -470,6 +472,7 @@ def _rows_shown(fitted: Fitted, random_state: int | None) -> dict[str, Any]:
         "to_label": bool(free.any()),
         "strategy": strategy,
         "rows": rows,
+        "how_many": count(len(rows), "row"),
         "any_blank": bool((blanks > 0.0).any()),
         "mostly_blank": [row["row"] for row, share in zip(rows, blanks) if share >= MANY],
         "later": left_to_the_end([fitted.table.number(i) for i in np.flatnonzero(later).tolist()]),
@@ -494,6 +497,7 @@ def _next_steps(
             probabilities=fitted.probabilities[~fitted.labels.is_labelled],
             n_suggested=len(rows["rows"]),
             n_wrong=likely_wrong(fitted.model),
+            tells_little=chains["tells_little"],
         )
     )
 
