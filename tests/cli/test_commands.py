@@ -594,7 +594,7 @@ def test_a_model_file_that_is_not_as_written_is_refused(
     data, model, tmp_path, what, damage, message
 ):
     model.write_bytes(damage(model.read_bytes()))
-    out = tmp_path / "out.csv"
+    out = tmp_path / ("out.csv" if what == "predict" else "out.html")
     assert message in fail(what, model, *([data] if what == "predict" else []), "--out", out)
     assert not out.exists()
 

@@ -20,7 +20,8 @@ from atoll.kernels.hyperparameters import (
 )
 from atoll.likelihoods import multinomial_probit, null_category, ordinal, probit
 
-tight = partial(vb.ascend, tolerance=1e-13, max_iterations=5000)
+ascend = vb.ascend
+tight = partial(ascend, tolerance=1e-13, max_iterations=5000)
 
 
 class Problem(NamedTuple):
@@ -386,7 +387,8 @@ def test_the_gradient_by_kernel_and_region_parameters_matches_finite_differences
 ):
     """What the optimiser is handed: the value and its derivative at random points."""
     given, rng = problem(kind, 500 + seed, n=8)
-    monkeypatch.setattr(vb, "ascend", tight)
+    tightly = {"tolerance": 1e-13, "max_iterations": 5000}
+    monkeypatch.setattr(vb, "ascend", lambda *a, **given: ascend(*a, **given | tightly))
     points = []
 
     def inspect(function, start, **_):
