@@ -87,7 +87,6 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 DETAIL = 0.5  # of the distance over which smooth functions vary: those of more detail
-PLANE = 3  # up to this many columns, none is noise: no graph of their signal, and no sum over them
 
 
 class AtollClassifier(WatchesValues, InformedClassifier):
@@ -285,7 +284,9 @@ class AtollClassifier(WatchesValues, InformedClassifier):
     def explain(self) -> Explanation:
         """Return what the classifier found to hold, as a table that prints in words."""
         check_is_fitted(self)
-        return self.explanation_._replace(n_wrong=likely_wrong(self))
+        found: Explanation = self.explanation_
+        columns = tuple(map(str, getattr(self, "feature_names_in_", found.columns)))
+        return found._replace(n_wrong=likely_wrong(self), columns=columns)
 
     # Fitting --------------------------------------------------------------------------------------
 
@@ -576,7 +577,7 @@ class AtollClassifier(WatchesValues, InformedClassifier):
         seen: dict[str, View] = {}
         place = views.place_of_signal(found, data.metric)
         # Along a single direction, rows with nothing else in common may be near.
-        if data.rows.shape[1] > PLANE and 1 < found.n_signal < len(found.variances):
+        if data.rows.shape[1] > parts.PLANE and 1 < found.n_signal < len(found.variances):
             seen["signal"], _ = self._graph_view(memory, "signal", data, place, n_neighbors)
         if len(found.variances):
             if data.metric == rows_of.COSINE:  # stretching small directions is no help here
@@ -590,11 +591,8 @@ class AtollClassifier(WatchesValues, InformedClassifier):
             seen["smooth"] = smooth
             if self._sees_detail(data):
                 seen["detail"] = smooth.over(DETAIL)
-        if PLANE < data.rows.shape[1] <= views.MOST_COLUMNS and data.has_plain_columns:
-            seen["columns"] = views.columns(
-                data.every, data.copies, data.labelled, n_landmarks, constant
-            )
-        return seen
+        n_lone = recipe.lone_columns if self._propagates() else 0
+        return seen | parts.column_views(data, n_landmarks, constant, n_lone)
 
     def _sees_detail(self, data: Rows) -> bool:
         """Return whether functions of distance with more detail are tried."""
@@ -669,7 +667,7 @@ class AtollClassifier(WatchesValues, InformedClassifier):
         per_class = average.labels_per_class(codes, K, label_weights)
         out = []
         for i, name in enumerate(names):
-            belief: Belief = getattr(recipe, name)
+            belief = recipe.belief(name)
             amplitudes, evidence = problems.amplitudes[i], problems.log_evidence(i)
             odds = belief.log_odds(per_class)
             out.append(average.weigh(name, odds, belief, amplitudes, evidence))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atoll.core.labels import PartialLabels
+from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.core.rows import COSINE
 from atoll.estimators.atoll_rows import Rows, Scaled
 from atoll.estimators.atoll_verdict import Facts
@@ -19,22 +19,22 @@ from atoll.estimators.graph_rows import (
     with_rows_apart,
 )
 from atoll.estimators.label_records import told_of
-from atoll.models.average import average, heads, label_regression, stacking
+from atoll.models.average import average, heads, label_regression, stacking, views
 from atoll.models.average.average import AveragePosterior, Component, Head, Weighed
 from atoll.models.average.corroboration import Corroboration, corroboration
 from atoll.models.average.label_doubts import LabelRecord
 from atoll.models.average.label_regression import Regression, Regressions, counts_left_out, regress
-from atoll.models.average.recipe import AverageRecipe, Belief, RegressionRecipe
-from atoll.models.average.views import (
-    GraphView,
-    View,
-)
+from atoll.models.average.lone_columns import most_telling
+from atoll.models.average.recipe import AverageRecipe, RegressionRecipe, column_of, of_column
+from atoll.models.average.views import GraphView, View
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import FeaturePosterior
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+PLANE = 3  # up to this many columns, none is noise: no graph of their signal, and no sum over them
+MOST_VOTES = 300  # labels by which columns are chosen
 BY_REGRESSION = {
     "likelihood": "probit",
     "inference": "regression on the labels",
@@ -161,7 +161,7 @@ def infer(
     features, amplitudes, priors = [], [], []
     for name, view in seen.items():
         on_graph = isinstance(view, GraphView)
-        belief: Belief = getattr(recipe, name)
+        belief = recipe.belief(name)
         features.append(at_labels(view, data)[some])
         amplitudes.append(np.array(recipe.graph_amplitudes if on_graph else recipe.amplitudes))
         prior = average.amplitude_prior(belief, amplitudes[-1])
@@ -172,6 +172,27 @@ def infer(
         for wrong in wrong_shares
     ]
     return parts[0] if len(parts) == 1 else heads.merged(parts)
+
+
+def column_views(data: Rows, n_landmarks: int, constant: float, n_lone: int) -> dict[str, View]:
+    """Return the sum over columns, and those columns that labels may follow alone.
+
+    Parameters
+    ----------
+    constant : the last feature
+    n_lone : columns alone, at most
+    """
+    n_columns, seen = data.rows.shape[1], dict[str, View]()
+    if not (1 < n_columns <= views.MOST_COLUMNS and data.has_plain_columns):
+        return {}
+    ranked = views.ranked(data.every, data.copies, data.labelled, n_landmarks)
+    if n_columns > PLANE:
+        seen["columns"] = ranked.sum_over(constant)
+    told = told_of(data.labels)
+    some = told[part_of_labels(np.random.default_rng(0), data.codes[told], MOST_VOTES)]
+    labels, K = data.labels.of(some), len(data.labels.classes)
+    found = most_telling(ranked.labelled[some], labels.codes, K, n_lone, labels.weights)
+    return seen | {of_column(int(j)): ranked.sum_over(constant, np.array([j])) for j in found}
 
 
 def telling(view: View, data: Rows, recipe: RegressionRecipe) -> Regression:
@@ -195,7 +216,9 @@ def regressions(seen: Mapping[str, View], data: Rows, recipe: RegressionRecipe) 
     labels, given = data.labels, data.labels.of(told_of(data.labels))
     K, counts = len(labels.classes), counts_of_left_out(given)
     parts = [telling(view, data, recipe) for view in seen.values()]
-    found = label_regression.weigh(list(seen), parts, given.codes, K, counts, recipe, given.weights)
+    found = label_regression.weigh(
+        list(seen), parts, given.codes, K, counts, recipe, given.weights, data.n_telling
+    )
     if labels.is_spread is None:
         return found
     none, weights = np.zeros(len(labels.codes)), labels.weights
@@ -261,8 +284,9 @@ def corroborate(
     rows = np.flatnonzero(without & (graph.reach(graph.values) > 0.5))
     rows = np.random.default_rng(0).permutation(rows)[:most]  # whatever the order of rows
     guesses = []
-    for i, view in enumerate(seen.values()):
-        if view is not graph:
+    for i, (name, view) in enumerate(seen.items()):
+        # Clusters that are the values of one column agree with it by themselves.
+        if view is not graph and column_of(name) is None:
             values = view.values[rows] if isinstance(view, GraphView) else None
             features = view.features(data.rows[rows]) if values is None else values
             guesses.append(problems.classes(i, assumptions[i].shares, features))

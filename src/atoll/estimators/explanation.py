@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from atoll.core.shown import readable
+from atoll.models.average.recipe import column_of
 
 WORDS = {
     "clusters": "clusters of near rows, without exceptions",
@@ -62,6 +63,7 @@ class Explanation(NamedTuple):
     agreement : of the clusters with the assumption that agrees most, beyond chance: 0 to 1
     one_column : how well a single column of few values predicts the clusters: 0 to 1
     n_wrong : labels that are more likely wrong than right
+    columns : names of the columns, if they are known
     """
 
     assumptions: tuple[Assumption, ...]
@@ -71,6 +73,7 @@ class Explanation(NamedTuple):
     agreement: float = 0.0
     one_column: float = 0.0
     n_wrong: int = 0
+    columns: tuple[str, ...] = ()
 
     @property
     def log_odds_of_any(self) -> float:
@@ -100,6 +103,9 @@ class Explanation(NamedTuple):
         """Whether the labels, however few, show no assumption to hold."""
         return self.compared and (self._by_chance() or self.tells_little)
 
+    def _words(self, a: Assumption) -> str:
+        return in_words(a.name, self.columns)
+
     def _by_chance(self) -> bool:
         return self._ranked()[0].name == "nothing" or self.log_odds_of_any < UNSURE
 
@@ -115,11 +121,11 @@ class Explanation(NamedTuple):
         for a in (a for a in ranked if a.weight >= LEAST_SHOWN):
             said = _odds(a.log_odds, None if a is ranked[0] else first) if self.compared else ""
             was = [f"{before[a.name]:.1%}"] * self.compared
-            rows.append([f"{a.weight:.1%}", *was, WORDS[a.name], said])
+            rows.append([f"{a.weight:.1%}", *was, self._words(a), said])
         rest = [a for a in ranked if a.weight < LEAST_SHOWN]
         if rest and self.compared:
             now, was_before = sum(a.weight for a in rest), sum(before[a.name] for a in rest)
-            name = WORDS[rest[0].name] if len(rest) == 1 else f"{len(rest)} others"
+            name = self._words(rest[0]) if len(rest) == 1 else f"{len(rest)} others"
             said = _odds(rest[0].log_odds, first) if len(rest) == 1 else ""
             rows.append([f"{now:.1%}", f"{was_before:.1%}", name, said])
         return ["now", *(["before"] * self.compared), "the labels follow", "which makes them"], rows
@@ -201,7 +207,7 @@ class Explanation(NamedTuple):
                 f"I cannot tell: {self.n_labels} labels follow nothing in the rows {clearly}more "
                 "than chance would have it."
             )
-        one, other = f'"{WORDS[first.name]}"', f'"{WORDS[second.name]}"'
+        one, other = f'"{self._words(first)}"', f'"{self._words(second)}"'
         apart = first.log_odds - second.log_odds
         ratio = np.exp(np.clip(apart, -20, np.log(MOST_ODDS)))
         if ratio >= TELLS and first.weight >= TWICE * second.weight:
@@ -224,6 +230,24 @@ class Explanation(NamedTuple):
             f"The labels seem to follow {one}, but {self.n_labels} labels cannot tell it from "
             f"{other}."
         )
+
+
+def in_words(name: str, columns: Sequence[str] = ()) -> str:
+    """Return what classes follow under an assumption.
+
+    Parameters
+    ----------
+    columns : their names, if they are known
+
+    Examples
+    --------
+    >>> in_words("column 1"), in_words("column 1", ["length", "width"])
+    ('column 1 alone', 'width alone')
+    """
+    j = column_of(name)
+    if j is None:
+        return WORDS[name]
+    return f"{columns[j] if columns else name} alone"
 
 
 def _log_before(a: Assumption) -> float:
@@ -265,7 +289,7 @@ def weights_in_words(assumptions: Sequence[Any], weights: Iterable[float]) -> st
     """
     named = sorted(zip(weights, (one.name for one in assumptions)), reverse=True)
     return ", ".join(
-        f"{WORDS.get(name, name).replace(', ', ' ')} {weight:.1%}"
+        f"{in_words(name).replace(', ', ' ')} {weight:.1%}"
         for weight, name in named
         if weight >= LEAST_SHOWN
     )

@@ -17,7 +17,7 @@ from atoll.models.average.label_regression import (
     counts_left_out,
     told_by_others,
 )
-from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe, Belief
+from atoll.models.average.recipe import AVERAGE_RECIPE, AverageRecipe
 from atoll.models.belief import HeldOut
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_recipe import LeftOutRecipe
@@ -54,7 +54,7 @@ def record_of_assumptions(
     odds = {one.name: one.log_odds for one in assumptions}
     amplitudes, priors = [], []
     for name in features:
-        belief: Belief = getattr(recipe, name)
+        belief = recipe.belief(name)
         on_graph = name in (NEIGHBOURS, "signal")
         A = np.array(recipe.graph_amplitudes if on_graph else recipe.amplitudes)
         prior = average.amplitude_prior(belief, A) + odds.get(name, 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,8 +40,13 @@ def _outcome(diagnostics: Mapping[str, Any]) -> tuple[str, str]:
     return ("not mixed" if disagree else "not settled"), "bad"
 
 
-def inference_section(model: Any) -> dict[str, Any]:
-    """Return what the page says of chains or searches; "kind" is "" where the model has neither."""
+def inference_section(model: Any, columns: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what the page says of chains or searches; "kind" is "" where the model has neither.
+
+    Parameters
+    ----------
+    columns : names of the model's columns, if they are known
+    """
     diagnostics = getattr(model, "diagnostics_", None)
     section: dict[str, Any] = {
         "status": "", "tone": "", "trust": "", "size": "", "verdict": "", "rows": [], "left_out": 0,
@@ -51,7 +56,7 @@ def inference_section(model: Any) -> dict[str, Any]:
     section["searched"] = "n_iterations" in (diagnostics or {})
     section["kernel"] = hasattr(model, "kernel_")
     section["tells_little"] = bool((diagnostics or {}).get("tells_little", False))
-    section["kind"], section["assumptions"] = "", _assumptions(model)
+    section["kind"], section["assumptions"] = "", _assumptions(model, columns)
     if not diagnostics:
         return section
     section["kind"] = "chains" if _has_chains(diagnostics) else "fit"
@@ -132,11 +137,12 @@ def _has_chains(diagnostics: Mapping[str, Any]) -> bool:
     return bool(diagnostics.get("r_hat") or diagnostics.get("ess_bulk"))
 
 
-def _assumptions(model: Any) -> dict[str, Any] | None:
+def _assumptions(model: Any, columns: Sequence[str]) -> dict[str, Any] | None:
     """Return which assumption the labels follow: a sentence, a table, and what its numbers are."""
     if not hasattr(model, "explanation_"):
         return None
-    found = model.explanation_  # without wrong labels, which the advice above is about
+    # Without wrong labels, which the advice above is about.
+    found = model.explanation_._replace(columns=tuple(columns))
     header, rows = found.table()
     return {
         "headline": found.headline(),

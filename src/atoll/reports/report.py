@@ -167,7 +167,8 @@ def write_report(
             progress=progress,
         )
     calibration = _calibration(held_out, random_state, fitted.names)
-    chains = inference_section(fitted.model)
+    own_columns = fitted.features if fitted.estimator is fitted.model else ()
+    chains = inference_section(fitted.model, own_columns)
     rows = _rows_shown(fitted, random_state)
     n_rows = len(fitted.labels.codes)
     page: str = _template().render(

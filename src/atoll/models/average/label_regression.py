@@ -301,6 +301,7 @@ def weigh(
     counts: Array,
     recipe: RegressionRecipe,
     label_weights: Array | None = None,
+    n_columns: int = 1,
 ) -> Regressions:
     """Weigh the views by how they foretell labels together.
 
@@ -308,12 +309,12 @@ def weigh(
     ----------
     names : of the views' assumptions
     counts : (l,) what each label counts where it is left out
+    n_columns : columns of the rows that are not constant
     """
     shares = _shares(codes, n_classes, counts, label_weights)
     told = np.stack([*(part.held_out for part in parts), shares])
     of_labels = np.maximum(told[:, np.arange(len(codes)), codes], LEAST_PROBABILITY)
-    odds = dict(recipe.odds)
-    prior = np.array([odds[name] for name in (*names, NOTHING)])
+    prior = np.array([recipe.odds_of(name, n_columns) for name in (*names, NOTHING)])
     assumptions = [
         Weighed(name, float(np.log(one)), log_probability(each, codes, counts), np.empty(0))
         for name, one, each in zip((*names, NOTHING), prior, told)

@@ -48,6 +48,26 @@ class Belief:
         return replace(self, odds=factor * self.odds)
 
 
+COLUMN = "column"
+
+
+def of_column(j: int) -> str:
+    """Return the name of the assumption that classes follow one column alone.
+
+    Examples
+    --------
+    >>> column_of(of_column(4)), column_of("columns")
+    (4, None)
+    """
+    return f"{COLUMN} {j}"
+
+
+def column_of(name: str) -> int | None:
+    """Return the column that classes follow alone; None under any other assumption."""
+    first, _, last = name.partition(" ")
+    return int(last) if first == COLUMN else None
+
+
 @dataclass(frozen=True)
 class Rising:
     """A share that rises with the labels per class.
@@ -126,6 +146,7 @@ class RegressionRecipe:
         ("smooth", 3.0),
         ("detail", 2.0),
         ("columns", 2.0),
+        (COLUMN, 1.0),
         ("nothing", 1.0),
     )
     nothing_beside: float = 6.0
@@ -134,6 +155,18 @@ class RegressionRecipe:
     most_landmarks: int = 1000
     finer_labels_a_class: int = 4
     doubting_classes: int = 12
+
+    def odds_of(self, name: str, n_columns: int) -> float:
+        """Return the odds of an assumption; those of one column alone are shared by all columns.
+
+        Examples
+        --------
+        >>> recipe = RegressionRecipe()
+        >>> recipe.odds_of("column 3", 4) == recipe.odds_of("column", 1) / 4
+        True
+        """
+        odds = dict(self.odds)
+        return odds[name] if column_of(name) is None else odds[COLUMN] / max(n_columns, 1)
 
     def beside(self) -> RegressionRecipe:
         """Return the recipe of a regression beside propagation."""
@@ -153,6 +186,9 @@ class AverageRecipe:
         In the graph of all features, in the graph of the signal, in a line, in a line through the
         whitened signal, in functions that are smooth in distance, in such functions that vary over
         half the distance, and in sums over columns, each read by its ranks; all with label noise.
+    column : Belief
+        In one column alone, read by its ranks: the odds are those of any column, and each has its
+        share of them.
     nothing : Belief
         That the rows tell nothing, and classes come in the shares that they have.
     corroboration : float
@@ -188,6 +224,8 @@ class AverageRecipe:
         Labels from which on `detail` is tried, and weights are moved by how labels are foretold.
     detail_columns : int
         Columns up to which it is tried; in more, hardly any row has another near it.
+    lone_columns : int
+        Columns that are tried alone, at most: those that foretell labels best.
     evidence_worth : float
         What weights by evidence are worth then, in labels, times the number of labels: see
         `stacking`.
@@ -214,6 +252,7 @@ class AverageRecipe:
     smooth: Belief = Belief(2.0)
     detail: Belief = Belief(1.0)
     columns: Belief = Belief(2.5)
+    column: Belief = Belief(0.5, 0.5)
     nothing: Belief = Belief(6.0)
     corroboration: float = 2.2
     n_witnesses: int = 300
@@ -232,6 +271,7 @@ class AverageRecipe:
     most_landmarks: int = 200
     many_labels: int = 16
     detail_columns: int = 50
+    lone_columns: int = 3
     evidence_worth: float = 300.0
     finer_share: float = 0.25
     finer_odds: float = 0.05
@@ -251,6 +291,17 @@ class AverageRecipe:
             GRAPH_RECIPE, labellings=replace(GRAPH_RECIPE.labellings, least_effective_share=0.2)
         )
     )
+
+    def belief(self, name: str) -> Belief:
+        """Return what is believed of an assumption.
+
+        Examples
+        --------
+        >>> AVERAGE_RECIPE.belief("column 3") is AVERAGE_RECIPE.column
+        True
+        """
+        found: Belief = getattr(self, name if column_of(name) is None else COLUMN)
+        return found
 
     def fewer_neighbours(self, n_neighbors: int) -> int:
         """Return the neighbours of a finer graph.
@@ -277,6 +328,7 @@ class AverageRecipe:
         factors = {name: min(1.0, many / max(n_columns, 1)) for name, many in self.many_columns}
         if by_direction:
             factors = dict(self.direction_odds)
+        factors[COLUMN] = 1.0 / max(n_columns, 1)
         beliefs: dict[str, Belief] = {
             name: getattr(self, name).times(factor) for name, factor in factors.items()
         }

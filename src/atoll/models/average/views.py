@@ -233,11 +233,12 @@ class ColumnsView(NamedTuple):
     Their products are, among the landmarks, the mean over columns of 1 − |r − r′| of the ranks r in
     [0, 1], less its mean (Nyström).
 
-    knots, ranks : (q, d) values of each column, rising, and their ranks; between them ranks are
+    knots, ranks : (q, c) values of each column, rising, and their ranks; between them ranks are
         interpolated
-    landmarks : (r, d) ranks
+    landmarks : (r, c) ranks
     transform, offset : (r, p − 1) and (p − 1,)
     constant : the last feature
+    which : (c,) columns of the rows; None: all of them
     """
 
     knots: Array
@@ -246,10 +247,11 @@ class ColumnsView(NamedTuple):
     transform: Array
     offset: Array
     constant: float
+    which: NDArray[np.intp] | None = None
 
     def features(self, X: Array) -> Array:
         """Return the features of rows; (m, d) -> (m, p)."""
-        ranked = ranks_of(X, self.knots, self.ranks)
+        ranked = ranks_of(X if self.which is None else X[:, self.which], self.knots, self.ranks)
         near = _shared_ranks(ranked, self.landmarks) @ self.transform - self.offset
         return np.column_stack([near, np.full(len(X), self.constant)])
 
@@ -397,13 +399,47 @@ def smooth(X: Any, labelled: NDArray[np.intp], n_landmarks: int, constant: float
     return DistanceView(landmarks, length, transform, constant)
 
 
-def columns(
-    X: Array, copies: Array, labelled: NDArray[np.intp], n_landmarks: int, constant: float
-) -> ColumnsView:
-    """Return sums over columns, each a function of its ranks; landmarks as in `smooth`.
+class Ranked(NamedTuple):
+    """Columns read by their ranks.
 
     Ranks are the same in any unit of a column and after any rising function of it; a column of few
     values weighs no more than others.
+
+    knots, ranks : (q, d) as in `ColumnsView`
+    landmarks : (r, d) ranks of rows that stand for all; the first have labels
+    some : (m, d) ranks of rows by which features are centred and scaled
+    labelled : (l, d) ranks of the labelled rows
+    """
+
+    knots: Array
+    ranks: Array
+    landmarks: Array
+    some: Array
+    labelled: Array
+
+    def sum_over(self, constant: float, which: NDArray[np.intp] | None = None) -> ColumnsView:
+        """Return sums over columns, each a function of its ranks.
+
+        Parameters
+        ----------
+        constant : the last feature
+        which : (c,) the columns; None: all of them
+        """
+        chosen = slice(None) if which is None else which
+        landmarks = self.landmarks[:, chosen]
+        transform = _nystrom(_shared_ranks(landmarks, landmarks))
+        some = _shared_ranks(self.some[:, chosen], landmarks) @ transform
+        offset = some.mean(axis=0)
+        length = np.sqrt(np.mean(np.sum((some - offset) ** 2, axis=1)))
+        length = length if length > 0 else 1.0
+        knots, ranks = self.knots[:, chosen], self.ranks[:, chosen]
+        return ColumnsView(
+            knots, ranks, landmarks, transform / length, offset / length, constant, which
+        )
+
+
+def ranked(X: Array, copies: Array, labelled: NDArray[np.intp], n_landmarks: int) -> Ranked:
+    """Read columns by their ranks; landmarks as in `smooth`.
 
     Parameters
     ----------
@@ -415,13 +451,8 @@ def columns(
     found = [_ranks(column, copies) for column in X[: len(copies)].T]
     knots, ranks = (np.stack(part, axis=1) for part in zip(*found))
     landmarks = ranks_of(X[_landmarks(rng, len(X), labelled, n_landmarks)], knots, ranks)
-    transform = _nystrom(_shared_ranks(landmarks, landmarks))
-    ranked = ranks_of(X[rng.permutation(len(X))[:MOST_ROWS]], knots, ranks)
-    some = _shared_ranks(ranked, landmarks) @ transform
-    offset = some.mean(axis=0)
-    length = np.sqrt(np.mean(np.sum((some - offset) ** 2, axis=1)))
-    length = length if length > 0 else 1.0
-    return ColumnsView(knots, ranks, landmarks, transform / length, offset / length, constant)
+    some = ranks_of(X[rng.permutation(len(X))[:MOST_ROWS]], knots, ranks)
+    return Ranked(knots, ranks, landmarks, some, ranks_of(X[labelled], knots, ranks))
 
 
 def ranks_of(X: Array, knots: Array, ranks: Array) -> Array:
