@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
+from sklearn.ensemble import RandomForestClassifier
 from threadpoolctl import threadpool_limits
 
 from atoll import AtollClassifier as Default  # the estimator under test: change it here
@@ -36,6 +37,7 @@ from atoll.reproductions.peers import (
 OUTPUT = Path(__file__).parent / "output"
 MOST_ROWS, MOST_FRESH_ROWS = 1000, 1500  # of a table; of a later one
 DEFAULT, GRAPH, SHARES = "default", "GraphGPClassifier", "shares"
+FOREST = "RandomForest"
 METRICS = {"error": "error", "log_loss": "log-loss", "ece": "ECE"}
 
 KEEL_DEVELOPMENT = ("heart", "pima", "sonar", "vehicle", "segment", "german", "wisconsin")
@@ -196,10 +198,19 @@ def graph_gp(problem, seed):
     return model.fit(problem.X, problem.partial).label_distributions_
 
 
+def random_forest(problem, seed):
+    """300 trees, and half a vote more for every class: a share of no votes has no logarithm."""
+    known, n_trees = problem.partial >= 0, 300
+    model = RandomForestClassifier(n_trees, random_state=seed)
+    shares = model.fit(problem.X[known], problem.partial[known]).predict_proba(problem.X)
+    return (n_trees * shares + 0.5) / (n_trees + 0.5 * shares.shape[1])
+
+
 MODELS: dict[str, Callable[[Problem, int], np.ndarray]] = {
     DEFAULT: default,
     GRAPH: graph_gp,
     **PEERS,
+    FOREST: random_forest,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import lzma
 import pickle
+import zlib
 from functools import lru_cache
 from pathlib import Path
 
@@ -73,6 +74,11 @@ def tables(data):
 def tables_in(path):
     with lzma.open(path) as file:
         return pickle.load(file)
+
+
+def may_choose(name):
+    """Whether settings may be chosen by a table: half of all, by a number made from its name."""
+    return zlib.crc32(f"half {name}".encode()) % 2 == 0
 
 
 def keep_tables(options):
