@@ -173,7 +173,8 @@ def test_the_pulls_that_are_shown_add_up_and_are_told_from_the_probability(class
     towards = sum(label.pull for label in every.near if label.pull > 0)
     name = found.classes[found.code]
     before = 1 / 2 if class_prior is None else class_prior[name]
-    assert f"{towards:.0%} towards {name} (+) and {1 - towards:.0%} away from it" in str(found)
+    away = max(1 - towards, 0.0)  # not below by rounding
+    assert f"{towards:.0%} towards {name} (+) and {away:.0%} away from it" in str(found)
     assert f"not parts of the probability, which was {before:.2f} before any label" in str(found)
 
 

@@ -1,5 +1,6 @@
 """The average over assumptions: views, heads, evidence and weights."""
 
+from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -88,10 +89,12 @@ def mixed_rows(n=40):
     ).astype(float)
 
 
-def test_products_of_column_features_are_shared_ranks_less_their_mean():
+@pytest.mark.parametrize("which", [None, np.array([2]), np.array([3, 0])])
+def test_products_of_column_features_are_shared_ranks_less_their_mean(which):
     X = mixed_rows()
-    V = views.columns(X, np.ones(len(X)), np.arange(5), 40, CONSTANT).features(X)
-    ranks = brute_force_ranks(X)
+    ranked = views.ranked(X, np.ones(len(X)), np.arange(5), 40)
+    V = ranked.sum_over(CONSTANT, which).features(X)
+    ranks = brute_force_ranks(X)[:, slice(None) if which is None else which]
     shared = 1.0 - np.abs(ranks[:, None] - ranks).mean(axis=2)
     centred = shared - shared.mean(axis=0) - shared.mean(axis=1)[:, None] + shared.mean()
     np.testing.assert_allclose(
@@ -103,16 +106,16 @@ def test_products_of_column_features_are_shared_ranks_less_their_mean():
 def test_column_features_are_the_same_after_a_rising_function_of_each_column():
     X = mixed_rows()
     ones = np.ones(len(X))
-    V = views.columns(X, ones, np.arange(5), 20, CONSTANT).features(X)
+    V = views.ranked(X, ones, np.arange(5), 20).sum_over(CONSTANT).features(X)
     risen = np.arctan(X)
-    W = views.columns(risen, ones, np.arange(5), 20, CONSTANT).features(risen)
+    W = views.ranked(risen, ones, np.arange(5), 20).sum_over(CONSTANT).features(risen)
     np.testing.assert_allclose(W, V, atol=1e-9)
 
 
 def test_copies_count_as_rows_among_the_ranks():
     X = mixed_rows(10)
     copies = np.arange(1, 11)
-    merged = views.columns(X, copies.astype(float), np.arange(3), 10, CONSTANT)
+    merged = views.ranked(X, copies.astype(float), np.arange(3), 10)
     repeated = brute_force_ranks(np.repeat(X, copies, axis=0))
     first = np.cumsum(copies) - copies
     np.testing.assert_allclose(
@@ -122,7 +125,7 @@ def test_copies_count_as_rows_among_the_ranks():
 
 def test_ranks_of_a_long_column_are_interpolated_and_end_where_the_column_ends():
     X = np.random.default_rng(0).standard_normal((3000, 4)) ** 3
-    view = views.columns(X, np.ones(3000), np.arange(5), 20, CONSTANT)
+    view = views.ranked(X, np.ones(3000), np.arange(5), 20)
     ranks = views.ranks_of(X, view.knots, view.ranks)
     assert np.abs(ranks - brute_force_ranks(X)).max() < 0.02
     far = views.ranks_of(np.array([[1e9] * 4, [-1e9] * 4]), view.knots, view.ranks)
@@ -352,7 +355,9 @@ def test_odds_follow_the_labels_per_class():
 
 
 def test_odds_follow_the_kind_of_rows():
-    assert AVERAGE_RECIPE.for_rows(30, False) == AVERAGE_RECIPE
+    few = AVERAGE_RECIPE.for_rows(30, False)
+    assert replace(few, column=AVERAGE_RECIPE.column) == AVERAGE_RECIPE
+    assert few.column.odds == pytest.approx(AVERAGE_RECIPE.column.odds / 30.0)
     many = AVERAGE_RECIPE.for_rows(300, False)
     assert many.smooth.odds == pytest.approx(AVERAGE_RECIPE.smooth.odds / 10.0)
     assert many.columns.odds == pytest.approx(AVERAGE_RECIPE.columns.odds / 6.0)

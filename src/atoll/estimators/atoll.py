@@ -92,14 +92,14 @@ DETAIL = 0.5  # of the distance over which smooth functions vary: those of more 
 class AtollClassifier(WatchesValues, InformedClassifier):
     """The classifier to try first: it averages over what unlabelled rows may mean.
 
-    Classes may follow the graph of nearest rows, the graph of the rows' signal, a line, clusters in
-    principal directions, a smooth function of distance, a sum over columns, or nothing at all. Each
-    assumption is a Gaussian process of its own, and counts according to how well it predicted the
-    labels: its evidence, and from 16 labels on what it adds to the predictions of the others. From
-    a few labels a class on this is done in two ways, by propagation and by regressions on the
-    labels, and both are averaged. If there are too few labels to tell, the graph without label
-    noise leads, provided that its clusters are clear and another assumption draws the same classes
-    from the labels. `explain()` says in words which assumption holds.
+    Classes may follow the graph of nearest rows, the graph of the rows' signal, a line, a smooth
+    function of distance, a sum over columns, one column alone, or nothing at all. Each assumption
+    is a Gaussian process of its own, and counts according to how well it predicted the labels: its
+    evidence, and from 16 labels on what it adds to the predictions of the others. From a few labels
+    a class on this is done in two ways, by propagation and by regressions on the labels, and both
+    are averaged. If there are too few labels to tell, the graph without label noise leads, provided
+    that its clusters are clear and another assumption draws the same classes from the labels.
+    `explain()` says in words which assumption holds.
 
     Columns of unlike scales are standardised, and copies of a row are merged and counted. X may be
     sparse, such as words of texts (TF-IDF), and is never made dense; rows of single precision stay
@@ -166,7 +166,7 @@ class AtollClassifier(WatchesValues, InformedClassifier):
     Attributes
     ----------
     classes_ : (K,) the classes, sorted
-    weights_ : dict, the weight of each assumption
+    weights_ : dict, the weight of each assumption; of column j alone it is under "column j"
     scaled_ : bool, whether columns were standardised
     label_distributions_ : (n, K) class probabilities of the training rows; given labels are certain
         here, also with `label_noise`: `predict_proba` doubts them
