@@ -445,6 +445,7 @@ class InformedClassifier(Classifier):
         p = self._proba(rows, fillings_of(X))
         if groups is None:
             return p
+        remark_on_order(X, groups, "groups")
         names, codes = read_groups(groups, len(p))
         if not names:
             return p
