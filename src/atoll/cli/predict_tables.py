@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.cli.fitting import check_columns
+from atoll.cli.knowledge import columns_told
 from atoll.cli.opening import as_fitted, open_model, predicted_proba, refuse_fitted_table
 from atoll.cli.terminal import quoted, saved_in
 from atoll.core.blank_rows import MANY
@@ -275,9 +276,12 @@ def _carried(
         name = known
     carried = list(frame.columns) if wishes.keep else [n for n in [name] if n is not None]
     unused = [n for n in extra_columns(bundle.preprocessing, frame) if n not in carried]
-    ignored = [n for n in unused if n != bundle.target]
+    ignored = [n for n in unused if n not in {bundle.target, *columns_told(bundle).values()}]
     if ignored:
         say(f"Ignored columns that the model was not fitted on: {', '.join(quoted(ignored))}.")
+    group = columns_told(bundle).get("--groups")
+    if group in frame.columns:
+        say(f"{group!r}, the fit's --groups, is not used: every row is predicted by itself.")
     if bundle.target in unused:
         say(f"{bundle.target!r}, the column of labels, is not used; `atoll score` compares it.")
     return carried

@@ -187,7 +187,9 @@ class Shares(NamedTuple):
 
 def _class_in_words(name: Any) -> str:
     """Return a class as it stands before a number, which another number would run into."""
-    return f"{name}" if isinstance(name, str) else f"class {name}:"
+    if isinstance(name, str):
+        return f"{name}:" if name[-1:].isdigit() else name
+    return f"class {name}:"
 
 
 def looks_picked(labels: PartialLabels, shares: Shares) -> bool:
