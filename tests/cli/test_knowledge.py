@@ -51,6 +51,24 @@ def test_shares_weights_and_groups_reach_the_model_and_suspects_are_listed(data,
     assert len(pd.read_csv(out)) == 12
 
 
+def test_what_takes_no_notice_of_weights_and_groups_says_so(data, tmp_path):
+    model, page = tmp_path / "m.atoll", tmp_path / "page.html"
+    told = ["--weights", "trust", "--groups", "patient"]
+    succeed("fit", data, *FIT, *told, "--out", model, "-q")
+    said = succeed("next", model, data, "-n", "2")
+    assert "takes no notice of the fit's --weights trust and --groups patient" in said
+    assert "rows of a group that has a label may be asked for" in said
+    said = succeed("predict", model, data, "--out", tmp_path / "p.csv")
+    assert "'patient', the fit's --groups, is not used: every row is predicted by itself." in said
+    assert "Ignored" not in said
+    succeed("report", model, "--out", page, "--no-cross-validation")
+    text = page.read_text("utf-8")
+    for name in told[1::2]:
+        assert f"by {name}; held-out labels are predicted without them" in text
+    succeed("fit", data, *FIT, "--drop", "trust", "--drop", "patient", "--out", model, "-q")
+    assert "no notice" not in succeed("next", model, data, "-n", "2", "--state", tmp_path / "n")
+
+
 def test_unsure_rows_are_left_blank_and_the_error_of_others_is_said(data, tmp_path):
     model, out = tmp_path / "m.atoll", tmp_path / "p.csv"
     succeed("fit", data, *FIT, "--drop", "patient", "--drop", "trust", "--out", model, "-q")

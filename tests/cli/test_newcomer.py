@@ -230,7 +230,7 @@ def test_blank_cells_of_an_explained_row_are_named(table, tmp_path):
     assert "filled in: z.\n" in succeed("explain", *model, "--row", 22)
     assert "filled in" not in succeed("explain", *model, "--row", 23)
     said = succeed("predict", *model, "--out", tmp_path / "p.csv")
-    assert "1 of 40 rows have half of their cells blank or more" in said
+    assert "1 of 40 rows has half of its cells blank or more" in said
     assert "The column blank_cells counts the blank cells of every row" in said
     counted = pd.read_csv(tmp_path / "p.csv")["blank_cells"]
     assert counted.to_dict() == {i: {20: 2, 21: 1}.get(i, 0) for i in range(40)}

@@ -220,7 +220,7 @@ def test_a_text_without_any_known_word_is_remarked_on(folder):
     table = pd.DataFrame({"text": texts, "kind": [*kinds[:8], *[None] * 16]})
     assert fit_of(table, "--text", "text", *QUICK).exit_code == 0
     pd.DataFrame({"text": ["a purring mouse", "zzz qqq"]}).to_csv("new.csv", index=False)
-    assert "1 of 2 rows have no word that the model knows" in succeed(
+    assert "1 of 2 rows has no word that the model knows" in succeed(
         "predict", "own.atoll", "new.csv", "--out", "p.csv"
     )
     answers = pd.read_csv("p.csv")
@@ -311,3 +311,31 @@ def test_learning_the_noise_is_named_after_likely_wrong_labels():
     assert "--set label_noise=learn" in _with_noise(AtollClassifier(), ["said"])[1]
     assert _with_noise(AtollClassifier(label_noise="learn"), ["said"]) == ["said"]
     assert _with_noise(AtollClassifier(), []) == []
+
+
+# --- tables that lack something of the fit's ------------------------------------------------------
+
+
+def test_a_missing_column_is_answered_with_what_to_do_about_it(folder):
+    pd.read_csv("table.csv").drop(columns="z").to_csv("less.csv", index=False)
+    said = fail("predict", "m.atoll", "less.csv", "--out", "p.csv")
+    assert "lacks column 'z'" in said
+    assert "Add it, with blanks where its cells are not known, or fit without it." in said
+    pd.read_csv("table.csv").assign(z=None).to_csv("less.csv", index=False)
+    succeed("predict", "m.atoll", "less.csv", "--out", "p.csv")
+
+
+def test_a_column_that_is_blank_in_every_row_to_predict_is_named(folder):
+    table = pd.read_csv("table.csv")
+    table.assign(z=np.where(np.arange(24) == 5, 1.0, np.nan)).to_csv("new.csv", index=False)
+    assert "Blank in all" not in run("predict", "m.atoll", "new.csv", "--out", "p.csv").stdout
+    table.assign(z=None).to_csv("new.csv", index=False)
+    said = run("predict", "m.atoll", "new.csv", "--out", "p.csv").stdout
+    assert "Blank in all 24 rows: z. The classes rest on the other columns." in said
+
+
+def test_one_row_is_spoken_of_as_one(folder):
+    pd.read_csv("table.csv").assign(z=None).head(1).to_csv("one.csv", index=False)
+    said = run("predict", "m.atoll", "one.csv", "--out", "p.csv").stdout
+    assert "1 of 1 rows has half of its cells blank or more" in said
+    assert "1 prediction saved in p.csv." in said

@@ -411,3 +411,13 @@ def test_truth_values_beside_a_word_can_be_read():
     read, reasons = unreadable(prepare(frame).preprocessing, rows)
     assert reasons.tolist() == [None, "b is 'yes', not a number", "x is 'TRUE', not a number"]
     assert read["b"].tolist()[::2] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("n_columns", [1, 2])
+@pytest.mark.parametrize("kind", [object, "str", "category"])
+def test_a_table_of_words_alone_says_which_cells_are_filled(n_columns, kind):
+    words = pd.DataFrame({"c": ["p", "q"] * 4, "d": ["u", "u", "v", "v"] * 2}).iloc[:, :n_columns]
+    _, _, preprocessing = prepare(words.astype(kind))
+    new = pd.DataFrame({"c": ["p", None, "z"], "d": ["u", "v", "z"]}).iloc[:, :n_columns]
+    expected = np.array([[False, False], [True, False], [True, True]])[:, :n_columns]
+    np.testing.assert_array_equal(is_filled(preprocessing, new.astype(kind)), expected)

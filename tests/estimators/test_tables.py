@@ -453,8 +453,11 @@ def test_a_column_that_numbers_the_rows_is_remarked_on_once_with_the_fix():
         GraphGPClassifier(random_state=0).fit(plots(), y)
 
 
-@pytest.mark.parametrize("name", ["id", "patient_id", "PassengerId", "row index"])
-def test_an_id_in_any_order_is_remarked_on(name):
+@pytest.mark.parametrize(
+    "name",
+    ["id", "patient_id", "PassengerId", "row index", "Unnamed: 0", "rownames", "row", "level_0"],
+)
+def test_an_id_or_a_saved_index_in_any_order_is_remarked_on(name):
     ids = np.random.default_rng(0).permutation(10_000)[:20]
     with pytest.warns(UserWarning, match=f"column '{name}' looks like a row number"):
         make_preprocessor().fit(plots().drop(columns="plot").assign(**{name: ids}))

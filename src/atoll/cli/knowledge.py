@@ -43,6 +43,19 @@ Groups = Annotated[
 ]
 
 
+def columns_told(bundle: ModelBundle) -> dict[str, str]:
+    """Return the columns that a fit was told of by --weights and --groups, by option.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> columns_told(SimpleNamespace(options=[["--drop", "x"], ["--groups", "patient"]]))
+    {'--groups': 'patient'}
+    """
+    given = bundle.options or []
+    return {option: value[0] for option, *value in given if option in ("--weights", "--groups")}
+
+
 class Told(NamedTuple):
     """What the options of `atoll fit` say besides the labels.
 

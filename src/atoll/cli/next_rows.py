@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atoll.cli.knowledge import columns_told
 from atoll.cli.loop_table import (
     LEARNT,
     OTHER_STATE,
@@ -159,6 +160,8 @@ def run_round(
     given = _labels(bundle, frame)
     learner = open_learner(bundle, given, X, frame, numbers, files.state, wishes)
     has_labels = bundle.target in frame.columns
+    for line in _about_columns_told(bundle):
+        say(line)
     for line in take_labels(learner, given if has_labels else None, numbers):
         say(line)
     if files.answers is not None and answers is not None:
@@ -201,6 +204,17 @@ def run_round(
     elif files.labelled is not None and str(files.labelled) != "-":
         fit = fit_again(files.labelled, bundle, list(learner.classes_))
         say(f"A model of all labels so far: `{fit}`.{_about_options(bundle)}")
+
+
+def _about_columns_told(bundle: ModelBundle) -> Iterator[str]:
+    """Say that the loop does not know what the fit was told by columns of the table."""
+    told = columns_told(bundle)
+    if told:
+        asked = ", and rows of a group that has a label may be asked for" * ("--groups" in told)
+        yield (
+            f"The loop takes no notice of the fit's {' and '.join(map(' '.join, told.items()))}: "
+            f"its probabilities are not quite the fit's{asked}."
+        )
 
 
 def _hand_out(

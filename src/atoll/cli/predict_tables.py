@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atoll.cli.fitting import check_columns
+from atoll.cli.knowledge import columns_told
 from atoll.cli.opening import as_fitted, open_model, predicted_proba, refuse_fitted_table
 from atoll.cli.terminal import quoted, saved_in
 from atoll.core.blank_rows import MANY
@@ -48,6 +49,7 @@ TRIAL_ROWS = 2000  # rows predicted first, to tell how long all will take
 CHUNK_CELLS = 1_000_000  # cells of the table that are held at once
 NO_WORD = "no word of it is known to the model"  # a reason, though the row has answers
 BLANK_CELLS = "blank_cells"  # column of the answers, if a row has many
+FEWEST_ROWS = 10  # of which a column without any cell is remarked on
 REASON = "reason"  # and if some cannot be read
 
 
@@ -137,18 +139,22 @@ def predict_table(
             "why."
         )
     if found.n_wordless:
+        one = found.n_wordless == 1
         say(
-            f"{found.n_wordless} of {found.n_rows} rows have no word that the model knows: their "
-            f"class probabilities are those of any such row. The column {reason} says which."
+            f"{found.n_wordless} of {found.n_rows} rows {'has' if one else 'have'} no word that "
+            f"the model knows: {'its' if one else 'their'} class probabilities are those of any "
+            f"such row. The column {reason} says which."
         )
     if found.n_mostly_blank:
         counts = found.renamed.get(BLANK_CELLS, BLANK_CELLS)
+        have = "has half of its" if found.n_mostly_blank == 1 else "have half of their"
         say(
-            f"{found.n_mostly_blank} of {found.n_rows} rows have half of their cells blank or "
-            "more; these are filled in, and the class may be less sure than its probability says. "
+            f"{found.n_mostly_blank} of {found.n_rows} rows {have} cells blank or more; "
+            "these are filled in, and the class may be less sure than its probability says. "
             f"The column {counts} counts the blank cells of every row."
         )
-    say(f"{found.n_rows - found.n_unreadable} predictions {saved_in(out)}.")
+    n_answers = found.n_rows - found.n_unreadable
+    say(f"{n_answers} prediction{'s' if n_answers != 1 else ''} {saved_in(out)}.")
 
 
 def _first_chunk(source: Path | bytes) -> tuple[pd.DataFrame, int]:
@@ -211,6 +217,7 @@ def _survey(
     chunk = None
     preprocessing: Preprocessing = bundle.preprocessing
     far = None if preprocessing.spans is None else FarValues(preprocessing.spans)
+    n_given = np.zeros(len(preprocessing.columns), dtype=np.intp)
     with progress_bar(desc="reading", unit=" rows", disable=not progress) as bar:
         for frame in frames:
             if n_chunks == 0:
@@ -221,6 +228,7 @@ def _survey(
             n_unreadable += int((~can_be_read).sum())
             is_blank = is_filled(preprocessing, read)
             n_mostly_blank += int((can_be_read & (is_blank.mean(axis=1) >= MANY)).sum())
+            n_given += read[list(preprocessing.columns)].notna().to_numpy()[can_be_read].sum(axis=0)
             first_reason = first_reason or next((r for r in reasons if r is not None), "")
             if only_texts(preprocessing) and can_be_read.any():
                 n_wordless += int(_is_wordless(apply(preprocessing, read[can_be_read])).sum())
@@ -234,6 +242,13 @@ def _survey(
     if n_unreadable == n_rows:
         raise ValueError(
             f"no row of {str(data)!r} can be read; the first: {first_reason}. Correct the file."
+        )
+    n_read = n_rows - n_unreadable
+    without = [name for name, n in zip(preprocessing.columns, n_given) if n == 0]
+    if without and n_read >= FEWEST_ROWS:
+        say(
+            f"Blank in all {n_read} rows: {', '.join(quoted(without))}. The classes rest on the "
+            "other columns."
         )
     for column, strange in strangers.items():
         say(about_strangers(column, strange, preprocessing.categories[column]))
@@ -261,9 +276,12 @@ def _carried(
         name = known
     carried = list(frame.columns) if wishes.keep else [n for n in [name] if n is not None]
     unused = [n for n in extra_columns(bundle.preprocessing, frame) if n not in carried]
-    ignored = [n for n in unused if n != bundle.target]
+    ignored = [n for n in unused if n not in {bundle.target, *columns_told(bundle).values()}]
     if ignored:
         say(f"Ignored columns that the model was not fitted on: {', '.join(quoted(ignored))}.")
+    group = columns_told(bundle).get("--groups")
+    if group in frame.columns:
+        say(f"{group!r}, the fit's --groups, is not used: every row is predicted by itself.")
     if bundle.target in unused:
         say(f"{bundle.target!r}, the column of labels, is not used; `atoll score` compares it.")
     return carried

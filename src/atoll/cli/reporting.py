@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from atoll.cli.knowledge import columns_told
 from atoll.cli.rows import how_scaled
 from atoll.core.points import in_points
 
@@ -147,9 +148,16 @@ def _about(bundle: ModelBundle) -> dict[str, object]:
     counted = {"Categories, and numbers of few values": f"count {weight:g} beside measurements"}
     numeric = set(bundle.preprocessing.columns) - {*bundle.preprocessing.categories, *texts}
     how = how_scaled(bundle.estimator, bundle.preprocessing)
+    told = {
+        {"--weights": "Weights of labels", "--groups": "Groups of rows"}[option]: (
+            f"by {name}; held-out labels are predicted without them"
+        )
+        for option, name in columns_told(bundle).items()
+    }
     return {
         **source,
         "Column of labels": bundle.target,
+        **told,
         **({"Numeric columns": how} if numeric else {}),
         **({"Columns encoded as indicators": encoded} if encoded else {}),
         **(counted if weight != 1.0 else {}),

@@ -46,6 +46,7 @@ from atoll.core.table_fixes import FRAME
 from atoll.estimators.graph_rows import choose_rows
 from atoll.estimators.parameters import Nothing, OneOf, Whole, check_value
 from atoll.estimators.tables import TablePreprocessor, make_preprocessor
+from atoll.estimators.validation import remark_on_order
 
 DEFAULT = "atoll"
 _METRICS = OneOf(EUCLIDEAN, COSINE)
@@ -353,6 +354,7 @@ def _read(
     categories : (d,) which columns count as categories; None if that is not known
     """
     require_in_memory(X, "compare_models")
+    remark_on_order(X, y)
     labels = parse_labels(y, unlabelled=unlabelled)
     remark_on_slips(labels.classes.tolist(), labels.counts.tolist())
     given = X.X if isinstance(X, PreparedTable) else X

@@ -497,7 +497,7 @@ def unseen(preprocessing: Preprocessing, frame: pd.DataFrame) -> dict[str, dict[
 def is_filled(preprocessing: Preprocessing, frame: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which cells are blank, or hold a category not seen before, (n, columns)."""
     require_known_columns(preprocessing.columns, frame)
-    found = frame[list(preprocessing.columns)].isna().to_numpy()
+    found = frame[list(preprocessing.columns)].isna().to_numpy(copy=True)
     for j, name in enumerate(preprocessing.columns):
         if name in preprocessing.categories:
             known = [*preprocessing.categories[name], BLANK]

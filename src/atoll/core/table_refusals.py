@@ -98,10 +98,14 @@ def require_known_columns(columns: Sequence[str], frame: pd.DataFrame) -> None:
         alike = 0.8 if len(missing) == len(columns) else 0.6
         close = {name: near_name(name, others, alike) for name in missing}
         meant = ", ".join(f"{found!r} for {name!r}" for name, found in close.items() if found)
-        hint = f"rename a column if it is one of them: {meant}" if meant else ""
+        it, its = ("them", "their") if len(missing) > 1 else ("it", "its")
+        hint = f"it has {columns_in_words(list(frame.columns))}"
+        if len(missing) < len(columns):
+            hint += f". Add {it}, with blanks where {its} cells are not known, or fit without {it}"
+        if meant:
+            hint = f"rename a column if it is one of them: {meant}"
         raise ValueError(
-            f"the table lacks {columns_in_words(missing)}, which the model was fitted on; "
-            f"{hint or f'it has {columns_in_words(list(frame.columns))}'}."
+            f"the table lacks {columns_in_words(missing)}, which the model was fitted on; {hint}."
             f"{about_separator(frame, missing) or _about_header(frame)}"
         )
 

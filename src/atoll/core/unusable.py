@@ -253,7 +253,8 @@ def row_numbers(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     """Return the columns that seem to number or to name the rows, unless no other would be left.
 
     They count the rows in steps of one, but for a few places where they start again or skip
-    numbers, and are not called a time; or they are called an id and hold whole numbers, each once.
+    numbers, and are not called a time; or they are called an id or an index and hold whole
+    numbers, each once: those of a shuffled table are in no order.
 
     Examples
     --------
@@ -265,9 +266,13 @@ def row_numbers(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     """
     found = [name for name in columns if _counts_mostly(frame[name])]
     found = [name for name in found if not _TIME.fullmatch(str(name).strip())]
-    named = [n for n in columns if _ID.fullmatch(str(n).strip()) and n not in found]
+    named = [n for n in columns if n not in found and _names_rows(str(n).strip())]
     found += [name for name in named if _are_different(frame[name])]
     return [name for name in columns if name in found] if len(found) < len(columns) else []
+
+
+def _names_rows(name: str) -> bool:
+    return bool(_ID.fullmatch(name) or _INDEX.fullmatch(name))
 
 
 def _are_different(cells: pd.Series) -> bool:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from atoll.core.extras import import_extra
 from atoll.core.points import DASH, points_of
 from atoll.estimators.trust import CARE, NO, YES
+from atoll.estimators.validation import remark_on_order
 from atoll.plotting import decision_map, entropy_map, probability_grid, reliability_diagram
 from atoll.plotting.palette import class_names
 
@@ -35,6 +36,26 @@ class TrainingRows(NamedTuple):
     X: Any
     y: Any
     seconds: float
+
+
+def rows_of_fit(kept: TrainingRows | None, X: Any, y: Any, call: str) -> tuple[Any, Any]:
+    """Return rows and labels as given, or those that the fit was given.
+
+    Parameters
+    ----------
+    kept : what the fit was given, if that is still known
+    X, y : rows and labels of the fit; X None: those kept
+    call : how they are given
+    """
+    if X is not None:
+        remark_on_order(X, y)
+        return X, y
+    if kept is None:
+        raise ValueError(
+            "the rows of the fit are not known: the model was loaded or copied, it read them "
+            f"from a file or in chunks, or they are too many to keep. Give them: {call}."
+        )
+    return kept.X, kept.y
 
 
 def worth_keeping(X: Any) -> bool:

@@ -187,7 +187,9 @@ class Shares(NamedTuple):
 
 def _class_in_words(name: Any) -> str:
     """Return a class as it stands before a number, which another number would run into."""
-    return f"{name}" if isinstance(name, str) else f"class {name}:"
+    if isinstance(name, str):
+        return f"{name}:" if name[-1:].isdigit() else name
+    return f"class {name}:"
 
 
 def looks_picked(labels: PartialLabels, shares: Shares) -> bool:
@@ -445,6 +447,7 @@ class InformedClassifier(Classifier):
         p = self._proba(rows, fillings_of(X))
         if groups is None:
             return p
+        remark_on_order(X, groups, "groups")
         names, codes = read_groups(groups, len(p))
         if not names:
             return p

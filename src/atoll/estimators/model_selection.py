@@ -25,6 +25,7 @@ from atoll.core.selection import some_rows
 from atoll.diagnostics import entropy
 from atoll.estimators.knowledge import read_groups
 from atoll.estimators.parameters import Whole, check_value
+from atoll.estimators.validation import remark_on_order
 
 Index = NDArray[np.intp]
 
@@ -119,6 +120,8 @@ class SemiSupervisedKFold(BaseCrossValidator):
         """
         require_in_memory(X, "cross-validation")
         labels = parse_labels(y, unlabelled=self.unlabelled)
+        remark_on_order(X, y)
+        remark_on_order(X, groups, "groups")
         is_odd = isinstance(y, np.ndarray) and y.dtype.kind == "O"
         if is_odd and labels.classes.dtype.kind in "iufb" and _asked_by_scikit_learn():
             warnings.warn(NO_CLASSES, UserWarning, stacklevel=2)
@@ -206,6 +209,7 @@ def _read_labels(estimator: Any, y: Any, folds: Any) -> PartialLabels:
 
 def _splits(folds: Any, X: Any, y: Any, targets: Any, groups: Any) -> Iterator[tuple[Index, Index]]:
     """Yield the rows of training and test sets, given labels as they are and with nulls alone."""
+    remark_on_order(X, y)
     if isinstance(folds, SemiSupervisedKFold):
         folds, y = copy(folds), targets
         folds.unlabelled = None

@@ -67,6 +67,7 @@ from atoll.estimators.validation import (
     read_chosen,
     read_labels,
     read_rows,
+    remark_on_order,
     remark_on_table,
     weights_of_score,
 )
@@ -386,6 +387,8 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         """
         predicted = self.predict(X)
         labels = parse_labels(y, unlabelled=self.unlabelled_)
+        remark_on_order(X, y)
+        remark_on_order(X, sample_weight, "sample_weight")
         weights = weights_of_score(labels.is_labelled, len(predicted), sample_weight)
         refuse_other_kind(labels, self.classes_)
         known = weights > 0
@@ -571,7 +574,7 @@ class Classifier(SemiSupervisedClassifier):
         check_is_fitted(self)
         check_value("n_splits", n_splits, OneOf("auto") | Whole(0))
         kept: display.TrainingRows | None = getattr(self, TRAINING, None)
-        X, y = self._rows_of_fit(X, y, "plot(X, y)")
+        X, y = display.rows_of_fit(getattr(self, TRAINING, None), X, y, "plot(X, y)")
         why_none = ""
         if n_splits == "auto":
             n_splits, why_none = display.folds_in_time(None if kept is None else kept.seconds)
@@ -624,7 +627,8 @@ class Classifier(SemiSupervisedClassifier):
                 "y must be the labels of the rows X, one for each or a null, got None; give both, "
                 "or neither where the model still knows its rows: explain_row(row)."
             )
-        X, y = self._rows_of_fit(X, y, "explain_row(row, X, y)")
+        call = "explain_row(row, X, y)"
+        X, y = display.rows_of_fit(getattr(self, TRAINING, None), X, y, call)
         rows = self._read_rows(X)
         if isinstance(row, str):
             row = display.place_of(row, X)
@@ -637,18 +641,6 @@ class Classifier(SemiSupervisedClassifier):
         found = explain_row(self, x, rows, y, n_labels=int(n_labels), refit=refit)
         columns = columns_of_array(getattr(self, "feature_names_in_", None), rows.shape[1])
         return with_columns(found, self, x, rows, columns).named(row_names(X))
-
-    def _rows_of_fit(self, X: Any, y: Any, call: str) -> tuple[Any, Any]:
-        """Return rows and labels as given, or those that the fit was given."""
-        kept: display.TrainingRows | None = getattr(self, TRAINING, None)
-        if X is not None:
-            return X, y
-        if kept is None:
-            raise ValueError(
-                "the rows of the fit are not known: the model was loaded or copied, it read them "
-                f"from a file or in chunks, or they are too many to keep. Give them: {call}."
-            )
-        return kept.X, kept.y
 
     def to_arviz(self) -> Any:
         """Return the recorded draws as ArviZ's data structure, for its plots and summaries."""

@@ -43,7 +43,7 @@ from atoll.estimators.sampling import (
     run_length,
 )
 from atoll.estimators.shell import Classifier, Estimator, Fit, Need
-from atoll.estimators.validation import LARGEST, generator, weights_of_score
+from atoll.estimators.validation import LARGEST, generator, remark_on_order, weights_of_score
 from atoll.inference.chains import ChainsResult
 from atoll.models import ssgp
 from atoll.models.belief import weigh_left_out
@@ -551,6 +551,8 @@ class SSGPRegressor(RegressorMixin, Estimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R² over the rows that have a target."""
         predicted = self.predict(X)
+        remark_on_order(X, y)
+        remark_on_order(X, sample_weight, "sample_weight")
         y = _targets(y, len(predicted))
         known = ~np.isnan(y)
         weights = weights_of_score(known, len(predicted), sample_weight)

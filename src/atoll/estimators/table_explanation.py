@@ -18,6 +18,7 @@ from atoll.estimators.row_explanation import RowExplanation
 from atoll.estimators.row_explanation import explain_row as explain_features
 from atoll.estimators.shell import TRAINING, Classifier
 from atoll.estimators.tables import TablePreprocessor
+from atoll.estimators.validation import remark_on_order
 from atoll.estimators.word_explanation import with_words, with_words_of
 
 
@@ -141,6 +142,7 @@ def _with_words_of_texts(
 def _of_fit(model: Pipeline, table: Any, y: Any) -> tuple[Any, Any]:
     """Return rows and labels of the fit, as its classifier takes them."""
     if y is not None:
+        remark_on_order(table, y)
         return _prepared(model, table), y
     kept = getattr(model[-1], TRAINING, None)
     if kept is None:

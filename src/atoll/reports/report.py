@@ -35,6 +35,7 @@ from atoll.estimators.held_out import (
     score,
 )
 from atoll.estimators.informed import likely_wrong
+from atoll.estimators.validation import remark_on_order
 from atoll.plotting import (
     class_counts,
     decision_map,
@@ -200,6 +201,7 @@ def _read(
 
     check_classifier(estimator)
     check_is_fitted(estimator)
+    remark_on_order(X, y)
     fillings = fillings_of(X)
     if not sparse.issparse(X) and not hasattr(X, "iloc"):
         X = X.to_pandas() if hasattr(X, "to_pandas") else np.asarray(X)
