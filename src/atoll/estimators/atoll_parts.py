@@ -112,7 +112,7 @@ class Weighing(NamedTuple):
     def explanation(self) -> Explanation:
         """Return the weights with the evidence that they follow from."""
         compared = not isinstance(self.problems, Regressions) or self.problems.is_compared
-        n_labels, weights = len(self.data.codes), self.all_weights()
+        n_labels, weights = len(told_of(self.data.labels)), self.all_weights()
         return explanation_of(self.assumptions, weights, n_labels, compared, self.seconded)
 
 

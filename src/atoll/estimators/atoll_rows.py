@@ -176,9 +176,9 @@ def scale_rows(X: Any, wanted: Any, metric: str) -> Scaled:
     if n_distinct == n:
         return Scaled(shift, scale, unlike, rows, np.ones(n), np.arange(n), n_telling)
     if n_distinct == 1:  # a graph needs two rows
-        distinct, place = rows[:2], np.zeros(n, np.intp)
-    copies = np.bincount(place, minlength=distinct.shape[0]).astype(float)
-    return Scaled(shift, scale, unlike, distinct, np.maximum(copies, 1.0), place, n_telling)
+        distinct, place = rows[:2], np.minimum(np.arange(n), 1)
+    copies = np.bincount(place).astype(float)
+    return Scaled(shift, scale, unlike, distinct, copies, place, n_telling)
 
 
 def put_labels(
