@@ -173,7 +173,7 @@ def test_the_pulls_that_are_shown_add_up_and_are_told_from_the_probability(class
     towards = sum(label.pull for label in every.near if label.pull > 0)
     name = found.classes[found.code]
     before = 1 / 2 if class_prior is None else class_prior[name]
-    away = max(1 - towards, 0.0)  # not below by rounding
+    away = max(1.0 - towards, 0.0)  # not "-0%" where rounding leaves less than nothing
     assert f"{towards:.0%} towards {name} (+) and {away:.0%} away from it" in str(found)
     assert f"not parts of the probability, which was {before:.2f} before any label" in str(found)
 
@@ -315,7 +315,8 @@ def test_where_no_column_decides_that_is_said():
     )
     assert f"{said} probability would be 0.95 or more." in hardly.headline()
     higher = hardly._replace(columns=(found.columns[0]._replace(otherwise=0.97),))
-    for one in (found, higher):
+    same = found._replace(columns=(found.columns[0]._replace(otherwise=found.proba.max()),))
+    for one in (same, higher):
         assert one.headline().endswith(
             "No single column carries it: with other rows' cells in any one of them the "
             "probability would not be lower."

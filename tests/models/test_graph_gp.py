@@ -17,6 +17,9 @@ from atoll.likelihoods import argmax
 from atoll.models import graph_gp as model
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_recipe import RECIPE
+from atoll.models.label_cone import label_cone
+
+TURNING = replace(RECIPE.argmax, most_walls=0, most_walls_of_two=0)  # in place of flights
 
 
 def features_of(n=40, n_classes=3, seed=0, n_modes=12):
@@ -28,8 +31,20 @@ def features_of(n=40, n_classes=3, seed=0, n_modes=12):
 # The sampler --------------------------------------------------------------------------------------
 
 
-def geweke(n_classes, nugget=0.5):
-    """Of the sweep of f at four labelled rows and the coefficients given f.
+def turned(rng, lower, codes, f, n_classes):
+    """Functions (l, F) after a turn of each class's."""
+    here = model.sweep(rng, model.at_functions(lower, f[None]), lower, codes)
+    return model.functions_at(here)
+
+
+def flown(rng, lower, codes, f, n_classes):
+    """Functions (l, F) after a flight of all of them."""
+    cone = label_cone(lower, codes, n_classes)
+    return cone.functions(rng, cone.move(rng, cone.differences(f.T[None])))
+
+
+def geweke(n_classes, move, nugget=0.5):
+    """Of a move of f at four labelled rows and the coefficients given f.
 
     A label is a function of f, and would never change if f kept most of itself: its part that
     belongs to a row alone, the nugget, is large here.
@@ -48,8 +63,8 @@ def geweke(n_classes, nugget=0.5):
 
     def sweep(rng, a, data):
         f, codes = data
-        here = model.sweep(rng, model.at_functions(lower, f[None]), lower, codes)
-        return model.sample_coefficients(rng, v, lower, model.functions_at(here), nugget)[0]
+        moved = move(rng, lower, codes, f, n_classes)
+        return model.sample_coefficients(rng, v, lower, moved, nugget)[0]
 
     def statistics(a, data):
         f, codes = v @ a, data[1]
@@ -62,8 +77,9 @@ def geweke(n_classes, nugget=0.5):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
-def test_geweke_holds_for_sweep_and_coefficients(n_classes):
-    result = geweke(n_classes)
+@pytest.mark.parametrize("move", [turned, flown])
+def test_geweke_holds_for_a_move_and_coefficients(move, n_classes):
+    result = geweke(n_classes, move)
     assert result.smallest_adjusted_p_value > 1e-6, str(result)
 
 
@@ -73,11 +89,24 @@ def test_geweke_catches_a_class_that_is_turned_without_its_limits(monkeypatch):
         return turn_beside(rng, lower, here, side, limits - 5.0 * side)
 
     monkeypatch.setattr(model.cone_sampling, "turn_beside", careless)
-    assert geweke(3).smallest_adjusted_p_value < 1e-9
+    assert geweke(3, turned).smallest_adjusted_p_value < 1e-9
 
 
+@pytest.mark.slow
+def test_geweke_catches_walls_that_reflect_too_much():
+    def careless(rng, lower, codes, f, n_classes):
+        cone = label_cone(lower, codes, n_classes)
+        cone = cone._replace(mirrors=1.5 * cone.mirrors)
+        return cone.functions(rng, cone.move(rng, cone.differences(f.T[None])))
+
+    assert geweke(3, careless).smallest_adjusted_p_value < 1e-9
+
+
+@pytest.mark.parametrize("chains", [TURNING, RECIPE.argmax])
 @pytest.mark.parametrize(("n_classes", "many"), [(2, 20), (3, 20), (3, 3)])
-def test_class_probabilities_of_a_new_row_meet_importance_sampling(monkeypatch, n_classes, many):
+def test_class_probabilities_of_a_new_row_meet_importance_sampling(
+    monkeypatch, n_classes, many, chains
+):
     monkeypatch.setattr(model, "MANY_CLASSES", many)  # as many are drawn in single precision
     features, _ = features_of(n_classes=n_classes)
     labelled = np.array([0, 7, 21, 30])
@@ -87,8 +116,9 @@ def test_class_probabilities_of_a_new_row_meet_importance_sampling(monkeypatch, 
     given = argmax.classes_of(features[labelled] @ a)
     values, counts = np.unique(given, axis=0, return_counts=True)
     codes = values[counts.argmax()]  # labels that the prior gives often
-    found = model.draw(rng, GraphLabels(features, labelled, codes, n_classes), n_draws)
-    p = found.proba(features)
+    known = GraphLabels(features, labelled, codes, n_classes)
+    recipe = replace(RECIPE, argmax=chains)
+    p = model.draw(rng, known, n_draws, recipe=recipe).proba(features)
     # Draws of the prior that happen to give the labels.
     right = np.zeros(n_classes)[None].repeat(40, axis=0)
     n_kept = 0
@@ -125,7 +155,8 @@ def test_a_cone_s_energy_is_chi_squared_and_its_draws_give_the_labels():
     assert (argmax.classes_of(f) == codes).all()
 
 
-def test_sweeps_are_told_of_and_watching_changes_no_draw():
+@pytest.mark.parametrize(("recipe", "first"), [(TURNING, 16), (RECIPE.argmax, 2)])
+def test_sweeps_are_told_of_and_watching_changes_no_draw(recipe, first):
     features, _ = features_of(40, 3)
     codes = np.arange(6) % 3
     lower = np.linalg.cholesky(model.label_covariance(features[:6]))
@@ -133,11 +164,11 @@ def test_sweeps_are_told_of_and_watching_changes_no_draw():
 
     def drawn(watch):
         rng = np.random.default_rng(1)
-        return model.sample_labelled(rng, lower, codes, 3, 32, RECIPE.argmax, watch)
+        return model.sample_labelled(rng, lower, codes, 3, 32, recipe, watch)
 
     f, n_sweeps, _ = drawn(lambda *numbers: told.append(numbers))
     assert [n for n, _ in told] == list(range(1, n_sweeps + 1))
-    assert told[0] == (1, 16)
+    assert told[0] == (1, first)
     assert told[-1] == (n_sweeps, n_sweeps)
     np.testing.assert_array_equal(f, drawn(None)[0])
 

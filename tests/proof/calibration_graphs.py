@@ -20,7 +20,9 @@ from proof.calibration import N_DRAWS, Case, Simulation, chain, named, size
 
 N_GRAPH_ROWS, N_MODES, N_CHAINS = 80, 16, 60
 # As used, chains stop when they remember less than 0.3 of where they were half-way.
-PATIENT = replace(RECIPE.argmax, first_sweeps=64, most_sweeps=2048, memory_limit=0.1)
+PATIENT = replace(
+    RECIPE.argmax, first_flights=8, first_sweeps=64, most_sweeps=2048, memory_limit=0.1
+)
 PATIENT_SOFTMAX = replace(RECIPE.softmax, first_steps=60, most_steps=960, memory_limit=0.1)
 
 

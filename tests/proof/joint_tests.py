@@ -23,6 +23,7 @@ from atoll.inference.cone_sampling import sample_cone
 from atoll.kernels.hyperparameters import gram_function
 from atoll.likelihoods import null_category, ordinal
 from atoll.models import graph_gp, graph_softmax, probit_gp, softmax_gp
+from atoll.models.label_cone import label_cone
 from proof import simulators as sim
 from proof.calibration import (
     DEFAULT,
@@ -292,7 +293,7 @@ ISLAND_MOVES = (
 # Graphs -------------------------------------------------------------------------------------------
 
 
-def run_argmax(n_classes, nugget, n, rng):
+def run_argmax(n_classes, by_flights, nugget, n, rng):
     features = graph_features(0, n_classes)
     rows, F = np.arange(n), 1 if n_classes == 2 else n_classes
     v = features[rows]
@@ -307,6 +308,10 @@ def run_argmax(n_classes, nugget, n, rng):
 
     def sweep(rng, a, data):
         f, codes = data
+        if by_flights:
+            cone = label_cone(lower, codes, n_classes)
+            f = cone.functions(rng, cone.move(rng, cone.differences(f.T[None])))
+            return graph_gp.sample_coefficients(rng, v, lower, f, nugget)[0]
         here = graph_gp.at_functions(lower, f[None])
         for _ in range(3):
             here = graph_gp.sweep(rng, here, lower, codes)
@@ -420,7 +425,10 @@ def moves():
     for name in ISLAND_MOVES:
         found[f"Archipelago: {name}"] = Move(partial(run_islands, name, 20), 20)
     for K in (2, 3, 4):
-        found[f"graph argmax, {K} classes"] = Move(partial(run_argmax, K, 0.3, 25), 25)
+        for by_flights, name in ((False, ""), (True, ", flights")):
+            found[f"graph argmax, {K} classes{name}"] = Move(
+                partial(run_argmax, K, by_flights, 0.3, 25), 25
+            )
     for K in (2, 3):
         found[f"graph softmax, {K} classes: functions"] = Move(
             partial(run_graph_softmax, K, False, 40), 40

@@ -33,6 +33,8 @@ _TREE_FEATURES, _EXACT_WORK = 12, 10**12
 _PRODUCT_FEATURES, _PRODUCT_FEATURES_OF_MANY, _MANY_ROWS = 6, 8, 50_000
 # With more features than these, scikit-learn has no tree either.
 _SEARCHED_FEATURES = 15
+# So few rows are found sooner than scikit-learn has checked them.
+_FEW_ROWS = 2000
 # Up to this many vertices, LAPACK finds the modes about as fast as iteration does.
 _DENSE_VERTICES = 500
 # Sums of squares of larger numbers may be infinite.
@@ -161,8 +163,15 @@ def _nearest_by_products(rows: Any, X: Any, k: int, n_jobs: int | None) -> np.nd
 
 
 def _nearest_by_search(rows: Any, X: Any, k: int, n_jobs: int | None) -> np.ndarray:
-    from sklearn.neighbors import NearestNeighbors  # here: the import takes a second
+    from sklearn.neighbors import KDTree, NearestNeighbors  # here: the import takes a second
 
+    asked = rows if X is None else X
+    few = rows.shape[1] <= _SEARCHED_FEATURES and len(rows) + len(asked) <= _FEW_ROWS
+    if few and k < len(rows) // 2 and np.isfinite(rows).all() and np.isfinite(asked).all():
+        # What `NearestNeighbors` does there, without its checks, which take longer than the search.
+        tree = KDTree(rows, leaf_size=30, metric="euclidean")
+        found = tree.query(asked, k + (X is None), return_distance=False)
+        return found if X is not None else _without_own(found, 0)
     # Given None, `kneighbors` leaves each row itself out by its index, not by its distance.
     search = NearestNeighbors(n_neighbors=k, n_jobs=n_jobs).fit(rows)
     return search.kneighbors(X, return_distance=False)
@@ -185,14 +194,14 @@ def _approximate_nearest(rows: np.ndarray, X: np.ndarray | None, k: int) -> np.n
     return found if X is not None else _without_own(found)
 
 
-def _without_own(found: np.ndarray) -> np.ndarray:
+def _without_own(found: np.ndarray, instead: int = -1) -> np.ndarray:
     """Drop each row from its own neighbours, (n, k + 1) -> (n, k).
 
-    If it is not among them, the furthest is dropped: an index may miss a row, or find copies of it
-    instead.
+    If it is not among them, another is dropped, the furthest unless told otherwise: an index may
+    miss a row, or find copies of it instead.
     """
     own = found == np.arange(len(found))[:, None]
-    own[~own.any(axis=1), -1] = True
+    own[~own.any(axis=1), instead] = True
     return found[~own].reshape(len(found), -1)
 
 

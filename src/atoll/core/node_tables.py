@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -75,13 +76,32 @@ class NodeTables:
         interval = np.minimum(t.astype(np.intp), self.n_intervals - 1)
         order = np.argsort(interval, kind="stable")
         t, interval = t[order], interval[order]
-        powers = np.ascontiguousarray(chebyshev.chebvander(2.0 * (t - interval) - 1.0, self.degree))
-        ends = np.searchsorted(interval, np.arange(self.n_intervals + 1))
-        out = np.empty((len(t), self.n_functions * self.n_nodes))
-        for i in np.flatnonzero(np.diff(ends)):
-            rows = slice(ends[i], ends[i + 1])
-            out[order[rows]] = powers[rows] @ self._coefficients[i]
-        return tuple(np.split(out, self.n_functions, axis=1))
+        powers = _chebyshev_powers(2.0 * (t - interval) - 1.0, self.degree)
+        ends = np.searchsorted(interval, np.arange(self.n_intervals + 1)).tolist()
+        sorted_out = np.empty((len(t), self.n_functions * self.n_nodes))
+        for i, (first, last) in enumerate(pairwise(ends)):
+            if first < last:
+                np.matmul(powers[first:last], self._coefficients[i], out=sorted_out[first:last])
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        out = sorted_out.take(place, axis=0)
+        return tuple(
+            out[:, k * self.n_nodes : (k + 1) * self.n_nodes] for k in range(self.n_functions)
+        )
+
+
+def _chebyshev_powers(x: Array, degree: int) -> Array:
+    """Return Chebyshev's polynomials up to a degree, at least one, (r, degree + 1).
+
+    As `chebvander`, without its checks, which take as long again on few numbers.
+    """
+    out = np.empty((degree + 1, len(x)))
+    out[0], out[1] = 1.0, x
+    twice = 2.0 * x
+    for k in range(2, degree + 1):
+        np.multiply(out[k - 1], twice, out=out[k])
+        out[k] -= out[k - 2]
+    return np.ascontiguousarray(out.T)
 
 
 @lru_cache(maxsize=8)

@@ -103,7 +103,7 @@ class AtollClassifier(WatchesValues, InformedClassifier):
 
     Columns of unlike scales are standardised, and copies of a row are merged and counted. X may be
     sparse, such as words of texts (TF-IDF), and is never made dense; rows of single precision stay
-    in it. A fit of 200 rows takes some 60 ms with two classes and a second with five; time and
+    in it. A fit of 200 rows takes some 50 ms with two classes and 200 ms with five; time and
     memory grow as n log n up to `max_graph_rows` rows and as n beyond. Rows that do not fit in
     memory may be `RowChunks`, a Dask array or data frame, a memory map or the path of a .npy file:
     a fit reads them in chunks and uses a part of them.

@@ -614,8 +614,12 @@ def _chance_of_classes(rng: np.random.Generator, drawn: Array) -> Array:
     The variance is that of a single row, to be divided by the number of rows of a mean.
     """
     below = np.cumsum(drawn, axis=2)
-    codes = (rng.random(drawn.shape[:2])[..., None] * below[..., -1:] > below).sum(axis=2)
-    counts = (codes[..., None] == np.arange(drawn.shape[2])).sum(axis=1)
+    place = rng.random(drawn.shape[:2]) * below[..., -1]
+    codes, counts = np.zeros(place.shape, np.intp), np.empty((len(drawn), drawn.shape[2]))
+    for k in range(drawn.shape[2]):
+        codes += place > below[..., k]
+    for k in range(drawn.shape[2]):
+        counts[:, k] = np.count_nonzero(codes == k, axis=1)
     return np.asarray((counts - drawn.sum(axis=1)) / np.sqrt(drawn.shape[1]))
 
 

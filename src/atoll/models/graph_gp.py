@@ -3,7 +3,7 @@
 prior: a spectral graph kernel with a constant. likelihood: y is the class whose function is
 largest, without noise; with many labels, a softmax whose noise they tell (`graph_softmax.py`);
 between few and many, an average of the two.
-inference: chains of draws inside the cone that the labels leave; Hamiltonian Monte Carlo for the
+inference: chains of flights inside the cone that the labels leave; Hamiltonian Monte Carlo for the
 softmax, of as many of the smoothest functions as it has room for.
 
     f_c(x) = v(x)ᵀ a_c,   a_c ~ N(0, I),   v(x) = (embedding of x, √ρ)       one f per class
@@ -28,7 +28,8 @@ worth at least a twentieth of the draws. These numbers, and all others, are a `R
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,9 +70,11 @@ from atoll.models.graph_recipe import (
     ProbitRecipe,
     Recipe,
 )
+from atoll.models.label_cone import label_cone
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
+State = TypeVar("State")  # of all chains
 
 LABELS_AT_ONCE = 2**23  # bytes of labellings
 EDGES_AT_ONCE = 2**18  # ends of edges, each in every labelling
@@ -251,11 +254,8 @@ def sample_labelled(
 
     All chains start at one point well inside the cone, and run until they have forgotten where they
     were half-way: until over the chains the values of a class's function at its own rows, then and
-    now, are hardly correlated.
-
-    A cone looks the same from near and far, so that the energy fᵀ C^{-1} f does not depend on the
-    labels, or on the direction of f: it is χ² with l F degrees of freedom, and drawn anew after
-    every sweep.
+    now, are hardly correlated. A sweep is a flight of all functions at once, or where labels and
+    classes are many a turn of each class's.
 
     Parameters
     ----------
@@ -269,6 +269,32 @@ def sample_labelled(
     f : (S, l, F)
     n_sweeps : of each chain
     memory : that correlation at the end, the mean over classes
+    """
+    if not recipe.flies(len(codes), n_classes):
+        return _sample_by_sweeps(rng, lower, codes, n_classes, n_draws, recipe, watch)
+    precision = np.float32 if n_classes >= MANY_CLASSES else np.float64
+    cone = label_cone(lower, codes, n_classes, precision)
+    move, start = partial(cone.move, rng), cone.start(n_draws)
+    found, n_sweeps, memory = _until_forgotten(
+        start, move, cone.leads, recipe.first_flights, recipe, watch
+    )
+    return cone.functions(rng, found), n_sweeps, memory
+
+
+def _sample_by_sweeps(
+    rng: np.random.Generator,
+    lower: Array,
+    codes: Codes,
+    n_classes: int,
+    n_draws: int,
+    recipe: ArgmaxRecipe,
+    watch: Watch | None,
+) -> tuple[Array, int, float]:
+    """Draw f as `sample_labelled` does, by turns of the classes.
+
+    A cone looks the same from near and far, so that the energy fᵀ C^{-1} f does not depend on the
+    labels, or on the direction of f: it is χ² with l F degrees of freedom, and drawn anew after
+    every sweep.
     """
     start = one_hot(codes, n_classes)
     here = at_functions(lower, np.repeat(start[None], n_draws, axis=0))
@@ -289,17 +315,45 @@ def sample_labelled(
     def direction(here: Coloured) -> Array:
         return np.einsum("fsl,fl->sf", here.z, own) / length(here)[:, None]
 
-    n_sweeps, here = 0, rescaled(here)
+    def move(here: Coloured) -> Coloured:
+        return rescaled(sweep(rng, here, lower, codes))
+
+    here, n_sweeps, memory = _until_forgotten(
+        rescaled(here), move, direction, recipe.first_sweeps, recipe, watch
+    )
+    return functions_at(here), n_sweeps, memory
+
+
+def _until_forgotten(
+    here: State,
+    move: Callable[[State], State],
+    direction: Callable[[State], Array],
+    first: int,
+    recipe: ArgmaxRecipe,
+    watch: Watch | None,
+) -> tuple[State, int, float]:
+    """Move chains until they have forgotten where they were half-way.
+
+    Parameters
+    ----------
+    direction : what is remembered of each chain, (S, q)
+    first : moves until the first look, from which on they are doubled
+
+    Returns
+    -------
+    here, n_moves, memory : the last of them as `hmc_chains.memory` says
+    """
+    n_moves = 0
     while True:
-        before, wanted = direction(here), n_sweeps + max(recipe.first_sweeps, n_sweeps)
-        while n_sweeps < wanted:
-            here = rescaled(sweep(rng, here, lower, codes))
-            n_sweeps += 1
+        before, wanted = direction(here), n_moves + max(first, n_moves)
+        while n_moves < wanted:
+            here = move(here)
+            n_moves += 1
             if watch is not None:
-                watch(n_sweeps, wanted)
+                watch(n_moves, wanted)
         memory = hmc_chains.memory(before, direction(here))
-        if recipe.is_enough(memory, n_sweeps) and n_sweeps > recipe.first_sweeps:
-            return functions_at(here), n_sweeps, memory
+        if recipe.is_enough(memory, n_moves) and n_moves > first:
+            return here, n_moves, memory
 
 
 # The posterior ------------------------------------------------------------------------------------

@@ -168,8 +168,15 @@ class ArgmaxRecipe:
     ----------
     nugget : float
         Variance of each label's own part: it may disagree with its nearest rows.
+    first_flights : int
+        Of every chain until the first look: doubled as long as the chains remember where they were
+        half-way.
+    most_walls, most_walls_of_two : int
+        Labels times other classes beyond which a sweep is not a flight of all functions at once but
+        a turn of each class's. Two classes have one function, which turns as a whole: with many
+        labels that contradict each other its turns are quicker than its flights.
     first_sweeps, most_sweeps : int
-        Of every chain: doubled as long as the chains remember where they were half-way.
+        The same as the first flights for such turns, and the most of either.
     patience : int
         So many times as many sweeps, where by then they remember so much that their start may
         still tell (`has_settled`).
@@ -183,12 +190,26 @@ class ArgmaxRecipe:
     """
 
     nugget: float = 1e-3
+    first_flights: int = 2
+    most_walls: int = 2**11
+    most_walls_of_two: int = 2**7
     first_sweeps: int = 16
     most_sweeps: int = 512
     patience: int = 4
     memory_limit: float = 0.3
     most_values: int = 2**21
     least_chains: int = 64
+
+    def flies(self, n_labels: int, n_classes: int) -> bool:
+        """Return whether a sweep is a flight of all functions at once.
+
+        Examples
+        --------
+        >>> RECIPE.argmax.flies(80, 10), RECIPE.argmax.flies(300, 100), RECIPE.argmax.flies(200, 2)
+        (True, False, False)
+        """
+        most = self.most_walls_of_two if n_classes == 2 else self.most_walls
+        return n_labels * (n_classes - 1) <= most
 
     def is_enough(self, memory: float, n_sweeps: int) -> bool:
         """Return whether chains that remember so much need go no further."""

@@ -204,9 +204,10 @@ class AveragePosterior(NamedTuple):
         """
         X = X if sparse.issparse(X) else np.asarray(X)
         Z, m = self._scaled(X), X.shape[0]
-        features = [view.features(Z) for view in self.views]
+        used = sorted({part.view for part in self.components})
+        features = {i: self.views[i].features(Z) for i in used}
         told = self._tell(Z)
-        reach = [told * view.reach(one) for view, one in zip(self.views, features)]
+        reach = {i: told * self.views[i].reach(one) for i, one in features.items()}
         reached = np.array([reach[part.view] for part in self.components])
         reached = reached.reshape(len(self.components), m)
         kinds, kind = np.unique(reached, axis=1, return_inverse=True)
@@ -232,7 +233,8 @@ class AveragePosterior(NamedTuple):
                     out[asked] = np.where(here[:, kind][..., None], drawn, out[asked])
         if self.sharpness == 1.0 and self.intercepts is None:
             return out
-        after = self.proba(X)
+        after = self._average(Z, given=features)
+        after /= after.sum(axis=1, keepdims=True)
         back = None if self.intercepts is None else -self.intercepts
         before = pooling.sharpened(pooling.shifted(after, back), self.shares, 1.0 / self.sharpness)
         return pooling.carried(out, before, after)
