@@ -252,8 +252,8 @@ class AverageRecipe:
     smooth: Belief = Belief(2.0)
     detail: Belief = Belief(1.0)
     columns: Belief = Belief(2.5)
-    column: Belief = Belief(0.5, 0.5)
-    nothing: Belief = Belief(6.0)
+    column: Belief = Belief(0.5, 0.5, 5.0, 2.0)
+    nothing: Belief = Belief(7.0)
     corroboration: float = 2.2
     n_witnesses: int = 300
     pooled_sharpness: float = 1.2
