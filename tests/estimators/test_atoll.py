@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_blobs
 
-from atoll import AtollClassifier, GraphGPClassifier
+from atoll import AtollClassifier, GraphGPClassifier, load_model, save_model
 from atoll.core.graphs import neighbour_graph
 from atoll.datasets import hide_labels, make_crescents
 from atoll.estimators.explanation import WORDS
@@ -86,6 +86,15 @@ def test_a_column_alone_is_called_by_its_name_where_columns_have_names():
     assert '"gauge F alone"' in str(model.explain())
     assert "column 5" not in str(model.explain())
     assert "column 5" in model.weights_
+
+
+def test_a_column_alone_is_kept_in_a_file(tmp_path):
+    X, y, _ = threshold()
+    model, _ = fitted(X, y)
+    save_model(model, tmp_path / "model.atoll")
+    loaded = load_model(tmp_path / "model.atoll")
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    assert str(loaded.explain()) == str(model.explain())
 
 
 def test_columns_in_another_order_give_the_same_probabilities():

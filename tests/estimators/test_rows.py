@@ -21,8 +21,7 @@ from atoll import (
 from atoll.active import ActiveLearner
 from atoll.core import memory
 from atoll.core.rows import unit_rows
-from atoll.estimators import CLASSIFIERS
-from atoll.estimators import atoll as atoll_estimator
+from atoll.estimators import CLASSIFIERS, atoll_parts
 from atoll.models.average import corroboration, spans, views
 from walking import short
 
@@ -49,7 +48,8 @@ def hidden(kind, known=12):
 def test_sparse_and_single_rows_give_what_dense_ones_do(model, metric, monkeypatch):
     for module in (spans, views):  # which directions are signal is told by columns at random
         monkeypatch.setattr(module, "N_PERMUTATIONS", 0)
-    monkeypatch.setattr(atoll_estimator, "PLANE", 100)  # columns of words are not read one by one
+    monkeypatch.setattr(atoll_parts, "PLANE", 100)  # columns of words are not read one by one
+    monkeypatch.setattr(atoll_parts, "column_views", lambda *_: {})
     monkeypatch.setattr(corroboration, "FEW_VALUES", 0)
     X, kind = words(np.random.default_rng(0))
     y = hidden(kind)

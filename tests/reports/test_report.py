@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from atoll.core.labels import parse_labels
 from atoll.diagnostics import summarise, verdict
 from atoll.estimators import AtollClassifier, make_preprocessor
+from atoll.estimators.explanation import Assumption, Explanation
 from atoll.estimators.held_out import HeldOut, score
 from atoll.plotting import letters
 from atoll.reports import inference_section, report, words, write_report
@@ -370,6 +371,15 @@ def test_how_sampling_went_is_read_from_flags_whatever_words_the_verdict_has(fla
     found = inference_section.inference_section(model)
     assert (found["status"], found["tone"]) == (status, tone)
     assert found["trust"] == ("bad" if "tells_little" in flags else tone)
+
+
+@pytest.mark.parametrize(("columns", "said"), [((), "column 1 alone"), (("a", "b"), "b alone")])
+def test_a_column_alone_has_the_name_that_the_page_knows(columns, said):
+    assumptions = (Assumption("column 1", 0.7, 5.0), Assumption("nothing", 0.3, 0.0))
+    model = SimpleNamespace(explanation_=Explanation(assumptions, 20))
+    found = inference_section.inference_section(model, columns)["assumptions"]
+    assert said in found["headline"]
+    assert found["rows"][0][2] == said
 
 
 @pytest.mark.usefixtures("blank_pictures")

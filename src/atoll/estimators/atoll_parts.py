@@ -188,6 +188,8 @@ def column_views(data: Rows, n_landmarks: int, constant: float, n_lone: int) -> 
     ranked = views.ranked(data.every, data.copies, data.labelled, n_landmarks)
     if n_columns > PLANE:
         seen["columns"] = ranked.sum_over(constant)
+    if not n_lone:
+        return seen
     told = told_of(data.labels)
     some = told[part_of_labels(np.random.default_rng(0), data.codes[told], MOST_VOTES)]
     labels, K = data.labels.of(some), len(data.labels.classes)

@@ -65,7 +65,7 @@ def of_column(j: int) -> str:
 def column_of(name: str) -> int | None:
     """Return the column that classes follow alone; None under any other assumption."""
     first, _, last = name.partition(" ")
-    return int(last) if first == COLUMN else None
+    return int(last) if first == COLUMN and last else None
 
 
 @dataclass(frozen=True)
