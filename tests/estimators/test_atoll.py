@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_blob
 from atoll import AtollClassifier, GraphGPClassifier, load_model, save_model
 from atoll.core.graphs import neighbour_graph
 from atoll.datasets import hide_labels, make_crescents
-from atoll.estimators.explanation import WORDS
+from atoll.estimators.explanation import WORDS, call_columns
 from atoll.estimators.graph_rows import with_fewer_neighbours
 from atoll.models.average import pooling
 from atoll.models.average.label_doubts import LabelRecord, doubts
@@ -85,7 +85,18 @@ def test_a_column_alone_is_called_by_its_name_where_columns_have_names():
     model, _ = fitted(frame, y)
     assert '"gauge F alone"' in str(model.explain())
     assert "column 5" not in str(model.explain())
+    assert '"gauge F alone"' in model.diagnostics_["verdict"]
     assert "column 5" in model.weights_
+
+
+def test_a_model_is_told_the_names_of_its_columns_after_the_fit():
+    X, y, _ = threshold()
+    model, _ = fitted(X, y)
+    assert '"column 5 alone"' in model.diagnostics_["verdict"]
+    call_columns(model, [f"gauge {chr(65 + j)}" for j in range(X.shape[1])])
+    for said in (model.diagnostics_["verdict"], str(model.explain())):
+        assert '"gauge F alone"' in said
+        assert "column 5" not in said
 
 
 def test_a_column_alone_is_kept_in_a_file(tmp_path):

@@ -376,10 +376,22 @@ def test_how_sampling_went_is_read_from_flags_whatever_words_the_verdict_has(fla
 @pytest.mark.parametrize(("columns", "said"), [((), "column 1 alone"), (("a", "b"), "b alone")])
 def test_a_column_alone_has_the_name_that_the_page_knows(columns, said):
     assumptions = (Assumption("column 1", 0.7, 5.0), Assumption("nothing", 0.3, 0.0))
-    model = SimpleNamespace(explanation_=Explanation(assumptions, 20))
-    found = inference_section.inference_section(model, columns)["assumptions"]
-    assert said in found["headline"]
-    assert found["rows"][0][2] == said
+    verdict = {"verdict": 'The labels follow "column 1 alone".'}
+    model = SimpleNamespace(explanation_=Explanation(assumptions, 20), diagnostics_=verdict)
+    found = inference_section.inference_section(model, columns)
+    assert said in found["verdict"]
+    assert said in found["assumptions"]["headline"]
+    assert found["assumptions"]["rows"][0][2] == said
+
+
+def test_columns_that_the_fit_has_named_keep_their_names():
+    assumptions = (Assumption("column 0", 0.7, 5.0), Assumption("nothing", 0.3, 0.0))
+    explanation = Explanation(assumptions, 20, columns=("column 1", "b"))
+    verdict = {"verdict": 'The labels follow "column 1 alone".'}
+    model = SimpleNamespace(explanation_=explanation, diagnostics_=verdict)
+    found = inference_section.inference_section(model, ["column 1", "b"])
+    assert '"column 1 alone"' in found["verdict"]
+    assert found["assumptions"]["rows"][0][2] == "column 1 alone"
 
 
 @pytest.mark.usefixtures("blank_pictures")

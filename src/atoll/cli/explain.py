@@ -82,8 +82,7 @@ def explain(
     found = with_columns(found, estimator, x, bundle.X, columns)
     found = found._replace(filled=filled, n_columns=len(bundle.preprocessing.columns))
     if hasattr(estimator, "explanation_"):
-        names = tuple(bundle.preprocessing.names)
-        say(estimator.explanation_._replace(columns=names).headline())
+        say(estimator.explanation_.headline())
     typer.echo(wrapped(f"Row {row}: {found.headline()}"))
     for line in table_lines(*_with_ids(found.table(first=1), bundle)):
         typer.echo(line)

@@ -171,6 +171,7 @@ def fit(
     from atoll.core.overwriting import MODEL, check_output
     from atoll.core.preprocessing import blank_cells, prepare, with_fillings
     from atoll.core.tables import read_table, source_of
+    from atoll.estimators.explanation import call_columns
     from atoll.estimators.persistence import save_model
     from atoll.estimators.validation import check_size
 
@@ -241,7 +242,7 @@ def fit(
         if not quiet:  # the verdict below says the same
             warnings.simplefilter("ignore", ConvergenceWarning)
         fit_rows(estimator, X, y, given)
-
+    call_columns(estimator, table.preprocessing.names)
     stages.ended("fitting")
     set_where_known(estimator, verbose=False, checkpoint=None)  # they belong to this run alone
     bundle = bundle_of(estimator, table, known, y, target)

@@ -284,9 +284,7 @@ class AtollClassifier(WatchesValues, InformedClassifier):
     def explain(self) -> Explanation:
         """Return what the classifier found to hold, as a table that prints in words."""
         check_is_fitted(self)
-        found: Explanation = self.explanation_
-        columns = tuple(map(str, getattr(self, "feature_names_in_", found.columns)))
-        return found._replace(n_wrong=likely_wrong(self), columns=columns)
+        return self.explanation_._replace(n_wrong=likely_wrong(self))
 
     # Fitting --------------------------------------------------------------------------------------
 
@@ -419,7 +417,8 @@ class AtollClassifier(WatchesValues, InformedClassifier):
         )  # fmt: skip
         record = weighing.with_beside(record, recipe.regression)
         self._say("all rows")
-        explanation = weighing.explanation()
+        names = tuple(map(str, getattr(self, "feature_names_in_", ())))
+        explanation = weighing.explanation()._replace(columns=names)
         if isinstance(X, SourceRows):
             own = scaled.rows[scaled.place]  # the rows of the graph stand for all
             proba = posterior.training_proba(own, np.arange(len(kept)), data.rows, scaled.place)

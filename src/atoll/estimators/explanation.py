@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ WORDS = {
     "columns": "a sum over the columns, each by its ranks",
     "nothing": "nothing in the rows",
 }
+NUMBERED = re.compile(r"\bcolumn (\d+) alone\b")  # as `in_words` says it
 LEAST_SHOWN = 0.005
 MOST_ODDS = 1e6
 CLEAR, AGREES = 5.0, 0.6  # clarity and agreement from which they are called so
@@ -248,6 +250,25 @@ def in_words(name: str, columns: Sequence[str] = ()) -> str:
     if j is None:
         return WORDS[name]
     return f"{columns[j] if columns else name} alone"
+
+
+def with_names(said: str, columns: Sequence[str]) -> str:
+    """Return what was said, with columns that classes may follow alone under their names.
+
+    Examples
+    --------
+    >>> with_names('The labels follow "column 1 alone".', ["length", "width"])
+    'The labels follow "width alone".'
+    """
+    return NUMBERED.sub(lambda found: f"{columns[int(found[1])]} alone", said) if columns else said
+
+
+def call_columns(model: Any, columns: Sequence[str]) -> None:
+    """Let a fitted model call its columns by their names, if it has an explanation."""
+    if hasattr(model, "explanation_"):
+        model.explanation_ = model.explanation_._replace(columns=tuple(columns))
+        verdict = with_names(model.diagnostics_["verdict"], columns)
+        model.diagnostics_ = model.diagnostics_ | {"verdict": verdict}
 
 
 def _log_before(a: Assumption) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 
 from atoll.core.points import points_of
 from atoll.diagnostics.convergence import ESS_LIMIT, R_HAT_LIMIT
+from atoll.estimators.explanation import with_names
 from atoll.estimators.trust import CARE, NO, YES, how_far
 from atoll.inference.registry import METHODS
 from atoll.reports.figures import ascent_figure, png_address, trace_figures
@@ -48,6 +49,8 @@ def inference_section(model: Any, columns: Sequence[str] = ()) -> dict[str, Any]
     columns : names of the model's columns, if they are known
     """
     diagnostics = getattr(model, "diagnostics_", None)
+    if getattr(getattr(model, "explanation_", None), "columns", ()):
+        columns = ()  # the fit has named them
     section: dict[str, Any] = {
         "status": "", "tone": "", "trust": "", "size": "", "verdict": "", "rows": [], "left_out": 0,
         "facts": [], "pictures": [], "ascent": None,
@@ -69,7 +72,7 @@ def inference_section(model: Any, columns: Sequence[str] = ()) -> dict[str, Any]
         if diagnostics.get("few_draws", False):
             section["status"], section["tone"] = "rough", ""
             section["size"] = "few independent draws: more below"
-    section["verdict"] = str(diagnostics.get("verdict", ""))
+    section["verdict"] = with_names(str(diagnostics.get("verdict", "")), columns)
     section["points"] = points_of(section["verdict"])
     section["trust"] = _TONES[diagnostics.get("trust", how_far(diagnostics))]
     if section["tone"] == "good":
@@ -141,8 +144,8 @@ def _assumptions(model: Any, columns: Sequence[str]) -> dict[str, Any] | None:
     """Return which assumption the labels follow: a sentence, a table, and what its numbers are."""
     if not hasattr(model, "explanation_"):
         return None
-    # Without wrong labels, which the advice above is about.
-    found = model.explanation_._replace(columns=tuple(columns))
+    found = model.explanation_  # without wrong labels, which the advice above is about
+    found = found._replace(columns=found.columns or tuple(columns))
     header, rows = found.table()
     return {
         "headline": found.headline(),
