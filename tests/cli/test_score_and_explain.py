@@ -56,6 +56,20 @@ def folder(tmp_path_factory):
     return folder
 
 
+def test_a_column_that_classes_follow_alone_is_called_by_its_name(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(200, 8)), columns=[f"gauge {c}" for c in "ABCDEFGH"])
+    table["town"] = rng.choice(["Ayr", "Bath", "Cork"], 200)
+    kind = np.where(table["gauge F"] > 0.3, "on", "off").astype(object)
+    kind[20:] = None
+    table.assign(kind=kind).to_csv(tmp_path / "t.csv", index=False)
+    model = tmp_path / "m.atoll"
+    said = succeed("fit", tmp_path / "t.csv", "--target", "kind", "--out", model)
+    assert 'The labels follow "gauge F alone"' in said
+    said = succeed("explain", model, tmp_path / "t.csv", "--row", 50)
+    assert 'The labels follow "gauge F alone"' in said
+
+
 def test_scores_are_those_of_the_labelled_rows(folder):
     model, new = load_model(folder / "m.atoll"), read_table(folder / "new.csv")
     said = succeed("score", folder / "m.atoll", folder / "new.csv")
