@@ -709,6 +709,22 @@ def test_copies_of_meaningless_labels_are_not_believed_where_no_column_tells_row
     assert log_loss(model.predict_proba(X[hidden]), truth[hidden]) < np.log(2) + 0.2
 
 
+def test_rows_that_are_all_equal_are_counted_once_each():
+    y = np.where(np.arange(40) < 8, np.arange(40) % 2, -1)
+    model, _ = fitted(np.ones((40, 3)), y)
+    assert "38 of 40 rows are copies" in model.diagnostics_["verdict"]
+    assert "2 of 40 rows" in model.diagnostics_["verdict"]
+
+
+def test_labels_that_rows_have_from_their_group_are_not_counted_as_given():
+    X, y, truth = crescents(per_class=6)
+    groups = np.empty(len(X), int)
+    groups[np.argsort(truth, kind="stable")] = np.arange(len(X)) // 4  # of one class each
+    model = AtollClassifier(random_state=0, unlabelled=-1).fit(X, y, groups=groups)
+    assert model.explanation_.n_labels == 12
+    assert len(model.label_record_.codes) == 12
+
+
 def test_labels_of_equal_rows_that_contradict_each_other_all_count():
     _, _, again, repeated, _ = with_repeats()
     repeated[-1] = 1 - repeated[-1]
