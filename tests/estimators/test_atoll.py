@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_blob
 from atoll import AtollClassifier, GraphGPClassifier, load_model, save_model
 from atoll.core.graphs import neighbour_graph
 from atoll.datasets import hide_labels, make_crescents
-from atoll.estimators.explanation import WORDS, call_columns
+from atoll.estimators.explanation import WORDS, Assumption, Explanation, call_columns
 from atoll.estimators.graph_rows import with_fewer_neighbours
 from atoll.models.average import pooling
 from atoll.models.average.label_doubts import LabelRecord, doubts
@@ -97,6 +97,25 @@ def test_a_model_is_told_the_names_of_its_columns_after_the_fit():
     for said in (model.diagnostics_["verdict"], str(model.explain())):
         assert '"gauge F alone"' in said
         assert "column 5" not in said
+
+
+@pytest.mark.parametrize("n_labels", [16, 32])
+def test_labels_that_one_of_many_columns_tells_by_chance_follow_nothing(n_labels):
+    told = []
+    for seed in range(5):
+        X, y, _ = noise(seed, n=150, d=100, n_labels=n_labels)
+        model, said = fitted(X, y)
+        told.append("follow no assumption" in said and model.explanation_.follows_nothing)
+    assert sum(told) >= 4
+
+
+def test_a_column_counts_against_chance_as_one_picked_out_of_all():
+    assumptions = (Assumption("column 3", 0.6, 6.0), Assumption("line", 0.1, 1.5))
+    few, many = (Explanation(assumptions, 30, n_columns=n) for n in (1, 100))
+    assert few.log_odds_of_any == 6.0
+    assert many.log_odds_of_any == 1.5  # exp(6) / 100 is not as much
+    assert not few.tells_little
+    assert many.tells_little
 
 
 def test_a_column_alone_is_kept_in_a_file(tmp_path):

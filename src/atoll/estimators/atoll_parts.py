@@ -113,7 +113,8 @@ class Weighing(NamedTuple):
         """Return the weights with the evidence that they follow from."""
         compared = not isinstance(self.problems, Regressions) or self.problems.is_compared
         n_labels, weights = len(told_of(self.data.labels)), self.all_weights()
-        return explanation_of(self.assumptions, weights, n_labels, compared, self.seconded)
+        found = explanation_of(self.assumptions, weights, n_labels, compared, self.seconded)
+        return found._replace(n_columns=self.data.n_telling)
 
 
 def graph_features(view: GraphView, data: Rows) -> Array:

@@ -66,6 +66,7 @@ class Explanation(NamedTuple):
     one_column : how well a single column of few values predicts the clusters: 0 to 1
     n_wrong : labels that are more likely wrong than right
     columns : names of the columns, if they are known
+    n_columns : columns that are not constant: any of them might be the one that classes follow
     """
 
     assumptions: tuple[Assumption, ...]
@@ -76,11 +77,20 @@ class Explanation(NamedTuple):
     one_column: float = 0.0
     n_wrong: int = 0
     columns: tuple[str, ...] = ()
+    n_columns: int = 1
 
     @property
     def log_odds_of_any(self) -> float:
-        """Log of how many times more probable the best assumption makes the labels than none."""
-        return max(a.log_odds for a in self.assumptions)
+        """Log of how many times more probable the best assumption makes the labels than none.
+
+        Of many columns one tells some labels by chance: a column alone counts as one picked out of
+        all of them, each as likely before the labels.
+        """
+        one_of_many = np.log(max(self.n_columns, 1))
+        return max(
+            a.log_odds - (0.0 if column_of(a.name) is None else one_of_many)
+            for a in self.assumptions
+        )
 
     @property
     def before(self) -> dict[str, float]:
