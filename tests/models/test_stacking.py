@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.special import betaln
 
 from atoll.models.average import average, heads
 from atoll.models.average.average import Weighed
-from atoll.models.average.stacking import held_out, stacked
+from atoll.models.average.recipe import of_column
+from atoll.models.average.stacking import OneColumn, by_foretelling, held_out, stacked
 
 NONE_FIXED = np.zeros(4, bool)
 
@@ -106,3 +108,108 @@ def test_where_propagation_failed_an_assumption_foretells_nothing():
     problems = problems._replace(sites=problems.sites._replace(held_out_mean=failed))
     line = Weighed("line", 0.0, -np.inf, np.ones(1))
     np.testing.assert_array_equal(held_out(problems, [line], codes, 2), 0.5)
+
+
+# One column alone ---------------------------------------------------------------------------------
+# Columns of yes and no, whose labels have a share of their own under each value, any as likely as
+# any other: all probabilities are known exactly.
+
+
+def log_evidence(column, codes):
+    """Log probability of labels in two classes whose share is unknown under each value."""
+    parts = [codes[column == value] for value in (0, 1)]
+    return sum(betaln(1 + part.sum(), 1 + (1 - part).sum()) for part in parts)
+
+
+def told_without_each(column, codes):
+    """Probability of both classes for every row, by the labels of the other rows; (l, 2)."""
+    out = np.empty((len(codes), 2))
+    for i in range(len(codes)):
+        others = np.arange(len(codes)) != i
+        same = codes[others & (column == column[i])]
+        out[i] = (1 + np.array([(1 - same).sum(), same.sum()])) / (2 + len(same))
+    return out
+
+
+def columns_and_nothing(X, codes, kept, odds=0.1):
+    """Assumptions with what they say of each label without it, and the labels."""
+    constant = np.zeros(len(codes), int)
+    columns = [constant, *X[:, kept].T]
+    names = ["nothing", *map(of_column, kept)]
+    log_odds = [0.0] + [np.log(odds / X.shape[1])] * len(kept)
+    parts = [
+        Weighed(name, one, log_evidence(column, codes), np.empty(0))
+        for name, one, column in zip(names, log_odds, columns)
+    ]
+    return parts, np.stack([told_without_each(column, codes) for column in columns])
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kept", [[0, 1, 2, 3, 4], [3, 1]])
+def test_a_column_that_is_not_known_foretells_labels_as_bayes_rule_has_it_by_the_others(seed, kept):
+    rng = np.random.default_rng(seed)
+    X, codes = rng.integers(0, 2, (12, 5)), rng.integers(0, 2, 12)
+    parts, told = columns_and_nothing(X, codes, kept)
+    found = OneColumn.of(parts, told, codes, np.ones(12), X.shape[1])
+    for i in range(12):
+        others = np.arange(12) != i
+        columns = [X[:, j] if j in kept else 0 * X[:, j] for j in range(5)]
+        evidence = [log_evidence(column[others], codes[others]) for column in columns]
+        with_each = [
+            [log_evidence(column, np.where(others, codes, k)) for column in columns] for k in (0, 1)
+        ]
+        expected = np.exp(with_each).sum(axis=1) / np.exp(evidence).sum()
+        np.testing.assert_allclose(found.told[i], expected, rtol=1e-10)
+    shares = np.exp([log_evidence(X[:, j], codes) for j in kept])
+    rest = (5 - len(kept)) * np.exp(parts[0].log_evidence)
+    np.testing.assert_allclose(found.shares, np.append(shares, rest) / (shares.sum() + rest))
+
+
+def test_the_best_of_many_columns_of_noise_gains_no_weight():
+    # By itself it foretells labels, since it was chosen by all of them.
+    alone, as_one, weights = [], [], []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X, codes, n = rng.integers(0, 2, (40, 100)), rng.integers(0, 2, 40), np.arange(40)
+        best = np.argsort([-log_evidence(column, codes) for column in X.T])[:3]
+        parts, told = columns_and_nothing(X, codes, best.tolist())
+        log_told = np.log(told[:, n, codes]).sum(axis=1)
+        found = OneColumn.of(parts, told, codes, np.ones(40), 100)
+        alone.append(log_told[1] - log_told[0])
+        as_one.append(np.log(found.told[n, codes]).sum() - log_told[0])
+        weights.append(by_foretelling(parts, told, codes, np.ones(40), 100, 4.0)[0][1:].sum())
+    assert np.mean(alone) > 1.5
+    assert np.mean(as_one) < 0.3
+    assert np.mean(weights) < 0.03
+
+
+def test_a_column_that_tells_keeps_its_weight():
+    rng = np.random.default_rng(0)
+    X, codes = rng.integers(0, 2, (40, 100)), rng.integers(0, 2, 40)
+    X[:, 7] = codes
+    parts, told = columns_and_nothing(X, codes, [7, 3])
+    weights, foretold = by_foretelling(parts, told, codes, np.ones(40), 100, 4.0)
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights[1] > 0.9
+    np.testing.assert_allclose(foretold.sum(axis=1), 1.0)
+    assert np.exp(np.log(foretold[np.arange(40), codes]).mean()) > 0.85
+
+
+def test_the_only_column_foretells_as_it_does_by_itself():
+    rng = np.random.default_rng(1)
+    X, codes = rng.integers(0, 2, (20, 1)), rng.integers(0, 2, 20)
+    parts, told = columns_and_nothing(X, codes, [0])
+    found = OneColumn.of(parts, told, codes, np.ones(20), 1)
+    np.testing.assert_allclose(found.told, told[1])
+    weights = np.array([0.3, 0.7])
+    np.testing.assert_allclose(found.parted(weights, 2), weights)
+
+
+def test_without_columns_alone_nothing_is_taken_together():
+    parts, told = columns_and_nothing(np.zeros((6, 2), int), np.arange(6) % 2, [])
+    assert OneColumn.of(parts, told, np.arange(6) % 2, np.ones(6), 2) is None
+    lost = [parts[0], Weighed(of_column(0), 0.0, -np.inf, np.empty(0))]
+    told = np.concatenate([told, told])
+    assert OneColumn.of(lost, told, np.arange(6) % 2, np.ones(6), 2) is None
+    weights, _ = by_foretelling(lost, told, np.arange(6) % 2, np.ones(6), 2, 4.0)
+    np.testing.assert_array_equal(weights, [1.0, 0.0])

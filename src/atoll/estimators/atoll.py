@@ -359,7 +359,7 @@ class AtollClassifier(WatchesValues, InformedClassifier):
             return parts.Weighing(
                 kept, labelled, scaled, data, graph, n_neighbors, seen, None, found,
                 found.assumptions, found.weights, NOTHING_SEEN, told_of(data.labels),
-                found.foretold(),
+                found.foretold,
             )  # fmt: skip
         known = parts.known_labels(first, data, graph, self._known_shares(labels))
         self._say("graph without label noise")
@@ -393,7 +393,7 @@ class AtollClassifier(WatchesValues, InformedClassifier):
         beside = parts.regressions(found.seen, data, recipe.regression.beside())
         foretold = found.foretold
         if foretold is not None:
-            foretold = (1.0 - share) * foretold + share * beside.foretold()[found.some]
+            foretold = (1.0 - share) * foretold + share * beside.foretold[found.some]
         return found._replace(beside=beside, share_beside=share, foretold=foretold)
 
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
@@ -521,14 +521,11 @@ class AtollClassifier(WatchesValues, InformedClassifier):
         told = stacking.held_out(problems, assumptions, labels.codes, K, labels.weights)
         if not many:
             return np.tensordot(weights, told, 1), weights
-        of_labels = told[:, np.arange(len(some)), labels.codes]
-        total = np.array([one.log_odds + one.log_evidence for one in assumptions])
-        fixed = np.array([one.name == stacking.CLUSTERS for one in assumptions])
-        fixed |= ~np.isfinite(total)
-        worth = recipe.evidence_worth / len(some)
-        counts = label_counts(labels)
-        weights = stacking.stacked(weights, of_labels, counts, worth, fixed)
-        return np.tensordot(weights, told, 1), weights
+        counts, worth = label_counts(labels), recipe.evidence_worth / len(some)
+        weights, foretold = stacking.by_foretelling(
+            assumptions, told, labels.codes, counts, data.n_telling, worth
+        )
+        return foretold, weights
 
     def _sharpness(self, weighing: parts.Weighing, shares: Array) -> float:
         """Return the power by which the average is made surer.

@@ -103,7 +103,7 @@ class Weighing(NamedTuple):
         """
         if self.beside is None or record.held_out is None:
             return record
-        share, foretold = self.share_beside, self.beside.foretold()
+        share, foretold = self.share_beside, self.beside.foretold
         held_out = (1.0 - share) * record.held_out + share * foretold
         if record.n_classes < recipe.doubting_classes:
             return record._replace(held_out=held_out)

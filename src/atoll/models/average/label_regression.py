@@ -33,7 +33,7 @@ from atoll.models.average import average
 from atoll.models.average.average import Weighed
 from atoll.models.average.heads import deviations
 from atoll.models.average.recipe import RegressionRecipe
-from atoll.models.average.stacking import NOTHING
+from atoll.models.average.stacking import NOTHING, OneColumn
 from atoll.models.posterior import chosen_states
 
 Array = NDArray[np.float64]
@@ -273,24 +273,20 @@ class Regressions(NamedTuple):
 
     heads : of the views, in their order
     assumptions : those of the views, in their order, and nothing
-    told : (k, l, K) what each assumption says of the labelled rows, each without its own label
+    foretold : (l, K) what is said of the labelled rows, each without its own label
     weights : (k,) of the assumptions
     is_compared : whether any label could be left out
     """
 
     heads: tuple[RegressionHead, ...]
     assumptions: list[Weighed]
-    told: Array
+    foretold: Array
     weights: Array
     is_compared: bool
 
     def head(self, view: int, shares: Array) -> RegressionHead:
         """Return the posterior on one view; its amplitudes have shares already."""
         return self.heads[view]
-
-    def foretold(self) -> Array:
-        """Return what is said of the labelled rows, each without its own label, (l, K)."""
-        return np.asarray(np.tensordot(self.weights, self.told, 1))
 
 
 def weigh(
@@ -313,15 +309,23 @@ def weigh(
     """
     shares = _shares(codes, n_classes, counts, label_weights)
     told = np.stack([*(part.held_out for part in parts), shares])
-    of_labels = np.maximum(told[:, np.arange(len(codes)), codes], LEAST_PROBABILITY)
     prior = np.array([recipe.odds_of(name, n_columns) for name in (*names, NOTHING)])
     assumptions = [
         Weighed(name, float(np.log(one)), log_probability(each, codes, counts), np.empty(0))
         for name, one, each in zip((*names, NOTHING), prior, told)
     ]
-    weights = mixture_weights(of_labels, recipe.worth * prior / prior.sum(), counts=counts)
+    column = OneColumn.of(assumptions, told, codes, counts, n_columns)
+    prior *= recipe.worth / prior.sum()
+    if column is not None:
+        told = column.joined(told, column.told)
+        prior = column.joined(prior, prior[column.columns].sum())
+    of_labels = np.maximum(told[:, np.arange(len(codes)), codes], LEAST_PROBABILITY)
+    weights = mixture_weights(of_labels, prior, counts=counts)
+    foretold = np.tensordot(weights, told, 1)
+    if column is not None:
+        weights = column.parted(weights, len(assumptions))
     heads = tuple(part.head for part in parts)
-    return Regressions(heads, assumptions, told, weights, bool(counts.any()))
+    return Regressions(heads, assumptions, foretold, weights, bool(counts.any()))
 
 
 def _shares(codes: Codes, n_classes: int, counts: Array, label_weights: Array | None) -> Array:

@@ -3,7 +3,7 @@
 Every column might be the one. Labels are foretold by votes of the others along each column, which
 takes next to no time, and only those columns are looked at more closely that foretell them best. A
 column's odds before the labels are those of one among all columns, however few of them are kept, so
-that the choice gives it nothing.
+that the choice gives it nothing; see also `stacking`.
 """
 
 from __future__ import annotations
