@@ -61,9 +61,11 @@ def test_rivals_see_columns_scaled_as_the_default_does(blobs, of_unlike):
     assert "were taken as they are" in said_by(as_they_are)
 
 
-def test_what_is_recommended_scales_columns_as_it_was_compared(unlike, of_unlike):
+def test_what_is_recommended_scales_columns_as_it_was_compared(unlike, monkeypatch):
     X, y = unlike
-    model = of_unlike.classifier().set_params(random_state=0).fit(X, y)
+    monkeypatch.setattr("atoll.comparison.blending.ALONE_SHARE", 2.0)
+    found = compare_models(X, y, models=RIVALS, n_splits=2, progress=False)
+    model = found.classifier().set_params(random_state=0).fit(X, y)
     assert isinstance(model.models[1], OnStandardisedColumns)
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
     alone = GraphGPClassifier(random_state=0, unlabelled=-1)

@@ -407,7 +407,10 @@ def _result(
 ) -> ModelComparison:
     at = found.names.index(DEFAULT)
     of = {one.name: one for one in candidates}
-    order = np.argsort(found.log_losses.mean(axis=1), kind="stable")
+    shares = of[BLEND].shares if BLEND in of else None
+    order = np.argsort(found.log_losses.mean(axis=1), kind="stable").tolist()
+    if shares is not None and len(shares) == 1:  # its only model has a row already
+        order.remove(found.names.index(BLEND))
     table = tuple(
         ModelRow(
             found.names[i],
@@ -430,7 +433,6 @@ def _result(
         for i in order
     )
     n_rarest = int(labels.counts.min())
-    shares = of[BLEND].shares if BLEND in of else None
     simple = [one.name for one in candidates if one.is_peer]
     ahead = ahead_of_blend(found.names, found.log_losses, simple, n_splits, shares)
     advice = recommend(judgement, found.names, DEFAULT, n_rarest, shares, ahead)
