@@ -555,7 +555,7 @@ def test_a_blend_is_scored_on_labels_that_had_no_part_in_its_shares():
     base = np.tile([0.6, 0.4], (6, 1))
     sure = np.tile([0.6, 0.4], (6, 1))
     sure[0] = [1.0, 0.0]
-    more = {name: base for name in ("atoll", "second", "third", "fourth")}
+    more = dict.fromkeys(("atoll", "second", "third", "fourth"), base)
     names = [*more, "other"]
     found = blend_of(names, "atoll", more | {"other": sure}, codes, 6)
     without = blend_of(names, "atoll", more | {"other": base}, codes, 6)
