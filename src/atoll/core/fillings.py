@@ -77,14 +77,15 @@ class Fillings(NamedTuple):
 
 
 class FilledRows(np.ndarray[Any, np.dtype[Any]]):
-    """An array of rows (n, p) that knows their fillings.
+    """An array of rows (n, p) that knows their fillings, and what a table would have said of them.
 
-    A part, a copy and anything computed from it know none. Do not change it in place: the fillings
-    belong to these very numbers.
+    A part, a copy and anything computed from it know nothing. Do not change it in place: the
+    fillings belong to these very numbers.
     """
 
     fillings: Fillings | None = None
     remarks: tuple[str, ...] = ()
+    column_names: tuple[str, ...] = ()
 
 
 def carrying(X: Any, fillings: Fillings | None) -> Any:
@@ -98,17 +99,36 @@ def carrying(X: Any, fillings: Fillings | None) -> Any:
 
 def with_remarks(X: Any, remarks: Sequence[str]) -> Any:
     """Return rows (n, p) that know the warnings given when they were made; a frame cannot."""
-    if not remarks or not (isinstance(X, np.ndarray) or sparse.issparse(X)):
+    return _knowing(X, tuple(remarks), column_names_of(X)) if remarks else X
+
+
+def with_column_names(X: Any, names: Sequence[str]) -> Any:
+    """Return rows (n, p) that know the names of their columns; a frame knows them by itself."""
+    return _knowing(X, remarks_of(X), tuple(map(str, names)))
+
+
+def _knowing(X: Any, remarks: tuple[str, ...], names: tuple[str, ...]) -> Any:
+    """Return rows that know these, and their fillings; a frame as it is."""
+    if not (isinstance(X, np.ndarray) or sparse.issparse(X)):
         return X
     known = fillings_of(X)
     out: Any = sparse.csr_array(X) if sparse.issparse(X) else X.view(FilledRows)
-    out.fillings, out.remarks = known, tuple(remarks)
+    out.fillings, out.remarks, out.column_names = known, remarks, names
     return out
 
 
 def remarks_of(X: Any) -> tuple[str, ...]:
     """Return the warnings given when rows were made, as far as the rows know them."""
-    found = getattr(X, "remarks", ())
+    return _words_of(X, "remarks")
+
+
+def column_names_of(X: Any) -> tuple[str, ...]:
+    """Return the names of the columns, as far as rows in an array know them."""
+    return _words_of(X, "column_names")
+
+
+def _words_of(X: Any, name: str) -> tuple[str, ...]:
+    found = getattr(X, name, ())
     return found if isinstance(found, tuple) else ()  # a column may have that name
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from atoll.core import rows as rows_of
 from atoll.core.far_rows import SourceRows
+from atoll.core.fillings import column_names_of
 from atoll.core.labels import PartialLabels, part_of_labels
 from atoll.core.remarks import hearing
 from atoll.estimators import atoll_parts as parts
 from atoll.estimators.atoll_rows import Rows, metric_of, put_labels, scale_rows
 from atoll.estimators.atoll_verdict import Facts, diagnose
-from atoll.estimators.explanation import Assumption, Explanation, weights_in_words
+from atoll.estimators.explanation import (
+    Assumption,
+    Explanation,
+    call_columns,
+    weights_in_words,
+)
 from atoll.estimators.far_values import WatchesValues
 from atoll.estimators.graph_rows import (
     RowGraph,
@@ -51,7 +57,7 @@ from atoll.estimators.parameters import (
     Whole,
 )
 from atoll.estimators.row_memory import RowMemory
-from atoll.estimators.shell import Fit, Need
+from atoll.estimators.shell import Fit, Knowledge, Need
 from atoll.estimators.validation import generator
 from atoll.models import graph_gp
 from atoll.models.average import average, heads, pooling, spans, stacking, sureness, views
@@ -366,7 +372,9 @@ class AtollClassifier(WatchesValues, InformedClassifier):
         bold = with_votes(self._bold(rng, known), first, data)
         seen |= self._other_views(memory, data, n_neighbors)
         problems, assumptions, seconded, some = self._compared(rng, seen, data, bold)
-        foretold, weights = self._foretold(problems, assumptions, data, some)
+        foretold, weights = None, average.weights(assumptions)
+        if self.label_noise is None:
+            foretold, weights = parts.foretold(problems, assumptions, data, some, self._recipe())
         return parts.Weighing(
             kept, labelled, scaled, data, graph, n_neighbors, seen, bold,
             problems, assumptions, weights, seconded, some, foretold,
@@ -396,6 +404,11 @@ class AtollClassifier(WatchesValues, InformedClassifier):
             foretold = (1.0 - share) * foretold + share * beside.foretold[found.some]
         return found._replace(beside=beside, share_beside=share, foretold=foretold)
 
+    def _learn(self, X: Any, y: Any, know: Knowledge | None = None) -> Self:
+        super()._learn(X, y, know)
+        call_columns(self, column_names_of(X) or getattr(self, "feature_names_in_", ()))
+        return self
+
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
         recipe, known_shares = self._recipe(), self._known_shares(labels)
         weighing = self._with_regressions(self._weighing(X, labels))
@@ -417,8 +430,7 @@ class AtollClassifier(WatchesValues, InformedClassifier):
         )  # fmt: skip
         record = weighing.with_beside(record, recipe.regression)
         self._say("all rows")
-        names = tuple(map(str, getattr(self, "feature_names_in_", ())))
-        explanation = weighing.explanation()._replace(columns=names)
+        explanation = weighing.explanation()
         if isinstance(X, SourceRows):
             own = scaled.rows[scaled.place]  # the rows of the graph stand for all
             proba = posterior.training_proba(own, np.arange(len(kept)), data.rows, scaled.place)
@@ -499,33 +511,6 @@ class AtollClassifier(WatchesValues, InformedClassifier):
             # Then both have label noise, and the second takes all of the labels.
             assumptions = average.merged(assumptions, "neighbours", "clusters")
         return problems, assumptions, seconded, some
-
-    def _foretold(
-        self,
-        problems: heads.Problems,
-        assumptions: list[Weighed],
-        data: Rows,
-        some: Index,
-    ) -> tuple[Array | None, Array]:
-        """Return what is said of labelled rows without their labels, and assumptions' weights.
-
-        Few labels leave the weights to Bayes' rule, and so do very many, which judge assumptions
-        themselves. Where groups share labels, or labels may be wrong, none can be held out.
-        """
-        recipe, K, weights = self._recipe(), len(self.classes_), average.weights(assumptions)
-        labels = data.labels.of(some)
-        many = len(some) >= recipe.many_labels and data.judges is None
-        held = self.label_noise is None and labels.is_spread is None
-        if not held or not (many or K > 2):
-            return None, weights
-        told = stacking.held_out(problems, assumptions, labels.codes, K, labels.weights)
-        if not many:
-            return np.tensordot(weights, told, 1), weights
-        counts, worth = label_counts(labels), recipe.evidence_worth / len(some)
-        weights, foretold = stacking.by_foretelling(
-            assumptions, told, labels.codes, counts, data.n_telling, worth
-        )
-        return foretold, weights
 
     def _sharpness(self, weighing: parts.Weighing, shares: Array) -> float:
         """Return the power by which the average is made surer.

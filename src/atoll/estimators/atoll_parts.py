@@ -18,7 +18,7 @@ from atoll.estimators.graph_rows import (
     near_labels,
     with_rows_apart,
 )
-from atoll.estimators.label_records import told_of
+from atoll.estimators.label_records import label_counts, told_of
 from atoll.models.average import average, heads, label_regression, stacking, views
 from atoll.models.average.average import AveragePosterior, Component, Head, Weighed
 from atoll.models.average.corroboration import Corroboration, corroboration
@@ -230,6 +230,36 @@ def regressions(seen: Mapping[str, View], data: Rows, recipe: RegressionRecipe) 
         for view, part in zip(seen.values(), parts)
     ]
     return found._replace(heads=tuple(one.head for one in whole))
+
+
+def foretold(
+    problems: heads.Problems,
+    assumptions: list[Weighed],
+    data: Rows,
+    some: Index,
+    recipe: AverageRecipe,
+) -> tuple[Array | None, Array]:
+    """Return what is said of labelled rows without their labels, and assumptions' weights.
+
+    Few labels leave the weights to Bayes' rule, and so do very many, which judge assumptions
+    themselves. Where groups share labels none can be held out.
+    """
+    labels, K, weights = (
+        data.labels.of(some),
+        len(data.labels.classes),
+        average.weights(assumptions),
+    )
+    many = len(some) >= recipe.many_labels and data.judges is None
+    if labels.is_spread is not None or not (many or K > 2):
+        return None, weights
+    told = stacking.held_out(problems, assumptions, labels.codes, K, labels.weights)
+    if not many:
+        return np.tensordot(weights, told, 1), weights
+    counts, worth = label_counts(labels), recipe.evidence_worth / len(some)
+    weights, found = stacking.by_foretelling(
+        assumptions, told, labels.codes, counts, data.n_telling, worth
+    )
+    return found, weights
 
 
 def counts_of_left_out(labels: PartialLabels) -> Array:

@@ -270,13 +270,15 @@ def with_names(said: str, columns: Sequence[str]) -> str:
     >>> with_names('The labels follow "column 1 alone".', ["length", "width"])
     'The labels follow "width alone".'
     """
-    return NUMBERED.sub(lambda found: f"{columns[int(found[1])]} alone", said) if columns else said
+    if not len(columns):
+        return said
+    return NUMBERED.sub(lambda found: f"{columns[int(found[1])]} alone", said)
 
 
 def call_columns(model: Any, columns: Sequence[str]) -> None:
-    """Let a fitted model call its columns by their names, if it has an explanation."""
-    if hasattr(model, "explanation_"):
-        model.explanation_ = model.explanation_._replace(columns=tuple(columns))
+    """Let a fitted model call its columns by their names, if these are known and it names any."""
+    if len(columns) and hasattr(model, "explanation_"):
+        model.explanation_ = model.explanation_._replace(columns=tuple(map(str, columns)))
         verdict = with_names(model.diagnostics_["verdict"], columns)
         model.diagnostics_ = model.diagnostics_ | {"verdict": verdict}
 

@@ -19,7 +19,7 @@ from atoll.core.blank_markers import about_blank_markers
 from atoll.core.category_words import BLANK
 from atoll.core.chunks import RowChunks, is_dask
 from atoll.core.extras import import_extra
-from atoll.core.fillings import carrying, fillings_of, with_remarks
+from atoll.core.fillings import carrying, fillings_of, with_column_names, with_remarks
 from atoll.core.label_copies import label_codes, label_copies
 from atoll.core.labels import PartialLabels, parse_labels, unmasked
 from atoll.core.markers import placeholders_in
@@ -202,11 +202,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     def fit_transform(self, X: Any, y: Any = None, **more: Any) -> Any:
         """Learn what the columns hold, and return the features, as `fit` and `transform` do.
 
-        The features know the warnings that were given, so that a classifier's verdict can say them.
+        The features know the warnings that were given, and their names, so that a classifier can
+        say them.
         """
         with hearing() as heard:
             features = self.fit(X, y, **more).transform(X)
-        return with_remarks(features, heard)
+        return with_column_names(with_remarks(features, heard), self.preprocessing_.names)
 
     def transform(self, X: Any) -> Any:
         """Return the features, (n, p): an array, or a sparse one where a column holds texts.
