@@ -10,6 +10,7 @@ from sklearn.datasets import make_blobs
 
 import atoll
 from atoll.core.labels import parse_labels
+from atoll.core.repeated_rows import without_repeats
 from atoll.estimators import (
     ArchipelagoClassifier,
     AtollClassifier,
@@ -167,3 +168,18 @@ def test_labels_of_a_report_are_held_out_without_their_copies():
     np.testing.assert_allclose(found.probabilities, expected.probabilities)
     assert "16 labels repeat that of the same row" in found.note
     assert expected.note == ""
+
+
+def test_copies_of_one_weight_count_once_and_those_of_several_as_these_say():
+    X, y, copies = repeated()
+    once = y.copy()
+    once[copies] = -1
+    balanced = np.where(y == 0, 0.7, 1.4)
+    model = AtollClassifier(random_state=0)
+    expected = model.fit(X, once, sample_weight=balanced).predict_proba(X)
+    np.testing.assert_allclose(model.fit(X, y, sample_weight=balanced).predict_proba(X), expected)
+    labels = parse_labels(y)._replace(weights=balanced)
+    assert without_repeats(X, labels).n_labelled == 16
+    own = np.where(np.isin(np.arange(len(y)), copies), 0.5, 1.5)
+    assert without_repeats(X, parse_labels(y)._replace(weights=own)).n_labelled == 32
+    assert "repeat" not in model.fit(X, y, sample_weight=own).diagnostics_["verdict"]

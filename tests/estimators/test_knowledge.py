@@ -693,3 +693,21 @@ def test_doubts_of_the_graph_do_not_take_in_what_labels_left_out_have_said():
     assert np.all((doubts >= 0.0) & (doubts <= 1.0))
     model.posterior_ = model.posterior_._replace(doubt=np.array([0.45, 0.45]))
     np.testing.assert_allclose(model._doubts(X, proba), doubts, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_row_of_which_nothing_is_known_has_the_known_shares(n_classes):
+    """A row of zeros has no direction; what known shares do to all others leaves it alone."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, n_classes, 150)
+    X = 0.6 * np.abs(rng.standard_normal((150, 6)))
+    X[np.arange(150), truth] += 1.0 + truth
+    y = np.where(np.arange(150) < 30, truth, -1)
+    shares = np.full(n_classes, 0.1 / (n_classes - 1))
+    shares[0] = 0.9
+    model = AtollClassifier(metric="cosine", class_prior=shares, random_state=0).fit(X, y)
+    rows = np.concatenate([np.zeros((1, 6)), X[:3]])
+    np.testing.assert_allclose(model.predict_proba(rows)[0], shares, atol=1e-12)
+    draws = model.posterior_.draws(rows, 4000, np.random.default_rng(1))
+    np.testing.assert_allclose(draws.mean(axis=0), model.predict_proba(rows), atol=0.03)
+    assert np.abs(model.posterior_.intercepts).max() > 0.5

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 from itertools import product
+from math import factorial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 from scipy.stats import norm
 from sklearn.metrics import cohen_kappa_score
 
@@ -197,13 +198,27 @@ def test_evidence_of_shares_sums_to_one_over_labellings(n_classes):
     assert logsumexp(total) == pytest.approx(0.0, abs=1e-10)
 
 
-def test_shares_foretell_the_next_label_by_their_own_evidence():
-    codes = np.array([0, 0, 1, 0])
-    for k in range(2):
-        step = average.evidence_of_shares(np.append(codes, k), 2) - average.evidence_of_shares(
-            codes, 2
-        )
-        assert np.exp(step) == pytest.approx(average.smoothed_shares(codes, 2)[k])
+def test_shares_are_unknown_or_all_the_same():
+    codes, K = np.array([0, 0, 1, 0]), 2
+    equal = 1.0 / (1.0 + factorial(3) * factorial(1) / factorial(5) * K**4)  # given the labels
+    found = average.evidence_of_shares(codes, K)
+    assert np.exp(found) == pytest.approx(0.5 * (0.5**4 + factorial(3) / factorial(5)))
+    for k in range(K):
+        step = average.evidence_of_shares(np.append(codes, k), K) - found
+        unknown = average.smoothed_shares(codes, K)[k]
+        assert np.exp(step) == pytest.approx(equal / K + (1.0 - equal) * unknown)
+
+
+@pytest.mark.parametrize("n_classes", [2, 5, 20])
+def test_labels_picked_class_by_class_are_likely_if_rows_tell_nothing(n_classes):
+    """An assumption that calls all classes equally likely gains nothing on them."""
+    for n_each in (1, 2, 5):
+        codes = np.repeat(np.arange(n_classes), n_each)
+        guess = -len(codes) * np.log(n_classes)
+        assert guess - np.log(2.0) <= average.evidence_of_shares(codes, n_classes) < guess
+    one = average.evidence_of_shares(np.arange(n_classes), n_classes)
+    unknown = gammaln(n_classes) - gammaln(2 * n_classes)
+    assert one - average.equal_shares_ahead(n_classes) == pytest.approx(unknown)
 
 
 def test_weights_follow_odds_and_evidence():

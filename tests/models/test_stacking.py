@@ -167,7 +167,7 @@ def test_a_column_that_is_not_known_foretells_labels_as_bayes_rule_has_it_by_the
 
 def test_the_best_of_many_columns_of_noise_gains_no_weight():
     # By itself it foretells labels, since it was chosen by all of them.
-    alone, as_one, weights = [], [], []
+    alone, as_one, gained = [], [], []
     for seed in range(40):
         rng = np.random.default_rng(seed)
         X, codes, n = rng.integers(0, 2, (40, 100)), rng.integers(0, 2, 40), np.arange(40)
@@ -177,10 +177,14 @@ def test_the_best_of_many_columns_of_noise_gains_no_weight():
         found = OneColumn.of(parts, told, codes, np.ones(40), 100)
         alone.append(log_told[1] - log_told[0])
         as_one.append(np.log(found.told[n, codes]).sum() - log_told[0])
-        weights.append(by_foretelling(parts, told, codes, np.ones(40), 100, 4.0)[0][1:].sum())
+        by_rule, by_labels = (
+            by_foretelling(parts, told, codes, np.ones(40), 100, worth)[0][1:].sum()
+            for worth in (1e9, 4.0)
+        )
+        gained.append(by_labels - by_rule)
     assert np.mean(alone) > 1.5
     assert np.mean(as_one) < 0.3
-    assert np.mean(weights) < 0.03
+    assert np.mean(gained) < 0.01
 
 
 def test_a_column_that_tells_keeps_its_weight():
@@ -213,3 +217,15 @@ def test_without_columns_alone_nothing_is_taken_together():
     assert OneColumn.of(lost, told, np.arange(6) % 2, np.ones(6), 2) is None
     weights, _ = by_foretelling(lost, told, np.arange(6) % 2, np.ones(6), 2, 4.0)
     np.testing.assert_array_equal(weights, [1.0, 0.0])
+
+
+@pytest.mark.parametrize("kept", [[2], [2, 5, 0], [0, 1, 2, 3, 4, 5]])
+def test_weights_that_labels_do_not_move_are_those_of_bayes_rule_with_all_columns(kept):
+    rng = np.random.default_rng(2)
+    X, codes = rng.integers(0, 2, (30, 6)), rng.integers(0, 2, 30)
+    X[:, 2] = np.where(rng.random(30) < 0.8, codes, 1 - codes)
+    parts, told = columns_and_nothing(X, codes, kept, odds=0.5)
+    weights, _ = by_foretelling(parts, told, codes, np.ones(30), 6, 1e9)
+    joint = np.exp([one.log_odds + one.log_evidence for one in parts])
+    joint[0] += (6 - len(kept)) * 0.5 / 6 * np.exp(parts[0].log_evidence)  # those not kept
+    np.testing.assert_allclose(weights, joint / joint.sum(), atol=1e-6)

@@ -97,8 +97,8 @@ def repeated_labels(X: Any, codes: Index) -> Index | None:
 def without_repeats(X: Any, labels: PartialLabels) -> PartialLabels:
     """Return the labels, of copies of a label only one.
 
-    All are returned where groups share labels, or where labels have weights, which say what they
-    count.
+    All are returned where groups share labels, or where copies have weights of their own, which say
+    what each counts.
 
     Examples
     --------
@@ -108,10 +108,10 @@ def without_repeats(X: Any, labels: PartialLabels) -> PartialLabels:
     >>> without_repeats(X, labels).is_labelled.tolist()
     [True, False, True, False, False, False]
     """
-    if labels.weights is not None or labels.groups is not None:
+    if labels.groups is not None:
         return labels
     same = repeated_labels(X, np.where(labels.is_labelled, labels.codes, -1))
-    if same is None:
+    if same is None or weights_differ(same, labels.weights):
         return labels
     counts = labels.is_labelled & first_of_each(same, labels.is_chosen)
     return labels._replace(codes=np.where(counts, labels.codes, 0), is_labelled=counts)
@@ -135,6 +135,27 @@ def first_of_each(names: Index, is_chosen: NDArray[np.bool_] | None) -> NDArray[
     out = np.zeros(len(names), bool)
     out[order[np.unique(names[order], return_index=True)[1]]] = True
     return out
+
+
+def weights_differ(names: Index, weights: Array | None) -> bool:
+    """Return whether any of those with the same name, (l,), have different weights, (l,).
+
+    Names below zero are of none.
+
+    Examples
+    --------
+    >>> names = np.array([0, 0, 1])
+    >>> weights_differ(names, np.array([2.0, 2.0, 5.0]))
+    False
+    >>> weights_differ(names, np.array([2.0, 1.0, 5.0]))
+    True
+    """
+    if weights is None:
+        return False
+    known = names >= 0
+    first = np.unique(names[known], return_index=True, return_inverse=True)
+    own = weights[known]
+    return bool(np.any(own != own[first[1]][first[2].reshape(-1)]))
 
 
 def about_repeats(n: int) -> str:

@@ -418,7 +418,7 @@ class AtollClassifier(WatchesValues, InformedClassifier):
         self._say(f"weights: {weights_in_words(assumptions, weights)}")
         shares = data.smoothed_shares if known_shares is None else known_shares
         posterior = parts.average_of(weighing, shares, recipe)
-        sharpness = self._sharpness(weighing, shares)
+        sharpness = self._sharpness(weighing, data.smoothed_shares)
         posterior = posterior._replace(sharpness=sharpness, metric=data.metric)
         believed = None
         if self.label_noise is None and isinstance(problems, heads.Problems):
@@ -517,7 +517,8 @@ class AtollClassifier(WatchesValues, InformedClassifier):
 
         Labels tell it where each can be held out: not where groups share them or they may be
         wrong, and not of the graph without label noise. One of r labels of a class counts
-        1 − 1/r: without it the class is known less well.
+        1 − 1/r: without it the class is known less well. They come in shares of their own, also
+        where those of all rows are known.
         """
         recipe, K, foretold = self._recipe(), len(shares), weighing.foretold
         if K == 2:
@@ -654,7 +655,7 @@ class AtollClassifier(WatchesValues, InformedClassifier):
             out.append(average.weigh(name, odds, belief, amplitudes, evidence))
         of_some = None if label_weights is None else label_weights[some]
         nothing = average.evidence_of_shares(codes[some], K, of_some)
-        odds = recipe.nothing.log_odds(per_class)
+        odds = recipe.nothing.log_odds(per_class) - average.equal_shares_ahead(K)
         return [*out, Weighed("nothing", odds, nothing, np.empty(0))]
 
     def _clusters(self, problems: heads.Problems, data: Rows, seconded: Corroboration) -> Weighed:

@@ -13,7 +13,7 @@ from atoll.core.column_scales import unlike_scales
 from atoll.core.far_rows import SourceRows
 from atoll.core.labels import PartialLabels
 from atoll.core.memory import in_chunks
-from atoll.core.repeated_rows import first_of_each, labels_are_copies
+from atoll.core.repeated_rows import first_of_each, labels_are_copies, weights_differ
 from atoll.estimators.graph_rows import places_of
 from atoll.models.average import average
 
@@ -114,16 +114,17 @@ class Rows(NamedTuple):
     def counted_once(self) -> NDArray[np.bool_]:
         """Return which labels count, (l,): of labels that are copies together with their rows, one.
 
-        All count where they are not copies, where groups share them, or where they have weights.
+        All count where they are not copies, where groups share them, or where copies have weights
+        of their own.
         """
         labels, every = self.labels, np.ones(len(self.labelled), bool)
-        if labels.weights is not None or labels.is_spread is not None:
+        names = len(labels.classes) * self.labelled + self.codes
+        if labels.is_spread is not None or weights_differ(names, labels.weights):
             return every
         if not labels_are_copies(
             self.rows, self.copies, self.labelled, self.codes, by_columns=self.has_plain_columns
         ):
             return every
-        names = len(labels.classes) * self.labelled + self.codes
         return first_of_each(names, labels.is_chosen)
 
     @property

@@ -173,7 +173,8 @@ class AveragePosterior(NamedTuple):
         own : which rows of the graphs they are; None: they are new
         given : (m, p) features of some views, where they are known
         """
-        out = np.tile(max(self.share_weight, LEAST_SHARE_WEIGHT) * self.shares, (Z.shape[0], 1))
+        nothing = max(self.share_weight, LEAST_SHARE_WEIGHT) * self.shares
+        out = np.tile(nothing, (Z.shape[0], 1))
         told = self._tell(Z)
         for i, view in enumerate(self.views):
             parts = [component for component in self.components if component.view == i]
@@ -193,7 +194,11 @@ class AveragePosterior(NamedTuple):
                     )
                     out += part.weight * reach * of_part
         surer = pooling.sharpened(out, self.shares, self.sharpness)
-        return pooling.shifted(surer, self.intercepts)
+        if self.intercepts is None:
+            return surer
+        moved = pooling.shifted(surer, self.intercepts)
+        unreached = (out == nothing).all(axis=1)  # these have the known shares already
+        return np.where(unreached[:, None], surer, moved)
 
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
         """Return n joint draws of the class probabilities; X (m, d) -> (n, m, K).
@@ -237,6 +242,7 @@ class AveragePosterior(NamedTuple):
         after /= after.sum(axis=1, keepdims=True)
         back = None if self.intercepts is None else -self.intercepts
         before = pooling.sharpened(pooling.shifted(after, back), self.shares, 1.0 / self.sharpness)
+        before = np.where(reached.any(axis=0)[:, None], before, after)
         return pooling.carried(out, before, after)
 
     def _scaled(self, X: Any) -> Any:
@@ -260,14 +266,35 @@ def amplitude_prior(belief: Belief, amplitudes: Array) -> Array:
 
 
 def evidence_of_shares(codes: Codes, n_classes: int, label_weights: Array | None = None) -> float:
-    """Return the log probability of labels that rows say nothing of, their shares unknown."""
+    """Return the log probability of labels that rows say nothing of.
+
+    The shares of the classes are either unknown or, as where labels are picked class by class, all
+    the same: each as likely as the other.
+    """
     counts = np.bincount(codes, label_weights, minlength=n_classes)
     prior = np.full(n_classes, SHARE_COUNT)
-    return float(
+    unknown = (
         gammaln(prior.sum())
         - gammaln(prior.sum() + counts.sum())
         + np.sum(gammaln(prior + counts) - gammaln(prior))
     )
+    equal = -counts.sum() * np.log(n_classes)
+    return float(np.logaddexp(unknown, equal) - np.log(2.0))
+
+
+def equal_shares_ahead(n_classes: int) -> float:
+    """Return by how much equal shares raise the log probability of one label of each class.
+
+    One label a class is what a user begins with, and says nothing of shares: odds before the labels
+    are less this, so that there they count as if shares were unknown.
+
+    Examples
+    --------
+    >>> round(equal_shares_ahead(2), 3), round(equal_shares_ahead(10), 3)
+    (0.223, 2.846)
+    """
+    unknown = float(gammaln(n_classes) - gammaln(2 * n_classes))
+    return evidence_of_shares(np.arange(n_classes), n_classes) - unknown
 
 
 def smoothed_shares(codes: Codes, n_classes: int, label_weights: Array | None = None) -> Array:

@@ -137,7 +137,9 @@ def by_foretelling(
     if column is not None:
         told = column.joined(told, column.told)
         fixed = column.joined(fixed, np.False_)
-        weights = column.joined(weights, weights[column.columns].sum())
+        own = weights[column.columns].sum() / (1.0 - column.shares[-1])  # with those not kept
+        weights = column.joined(weights, own)
+        weights /= weights.sum()
     of_labels = told[:, np.arange(len(codes)), codes]
     weights = stacked(weights, of_labels, counts, worth, fixed)
     foretold = np.tensordot(weights, told, 1)
