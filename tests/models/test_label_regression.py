@@ -164,7 +164,7 @@ def test_the_view_that_foretells_labels_has_the_weight():
     assert found.weights[0] > 0.8
     turned = regressed(codes, nothing, features)
     assert turned.weights[1] > 0.8
-    np.testing.assert_allclose(found.told.sum(axis=2), 1.0)
+    np.testing.assert_allclose(found.foretold.sum(axis=1), 1.0)
 
 
 def test_labels_that_cannot_be_left_out_leave_weights_as_before():
