@@ -312,6 +312,30 @@ def test_shares_come_by_name_or_in_the_order_of_the_classes():
         np.testing.assert_allclose(read_class_prior(given, classes), [0.75, 0.25])
 
 
+def test_shares_of_a_series_go_by_its_index():
+    truth = pd.Series(["yes"] * 30 + ["no"] * 10)
+    shares = truth.value_counts(normalize=True)  # the most frequent first
+    classes = np.array(["no", "yes"])
+    np.testing.assert_allclose(read_class_prior(shares, classes), [0.25, 0.75])
+    np.testing.assert_allclose(read_class_prior(shares[["yes"]], classes), [0.25, 0.75])
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = GraphGPClassifier(random_state=0, class_prior=shares).fit(X, truth.where(X[:, 0] > 0))
+    np.testing.assert_allclose(model.class_shares_.estimate, [0.25, 0.75])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (pd.Series({"no": 0.25, "yess": 0.75}), "names 'yess', which is none of the classes"),
+        (pd.Series([0.25, 0.75]), "names 0, which is none of the classes"),
+        (pd.Series([0.25, 0.25, 0.5], ["no", "no", "yes"]), "names 'no' twice"),
+    ],
+)
+def test_a_series_that_does_not_name_the_classes_is_refused(given, said):
+    with pytest.raises(ValueError, match=said):
+        read_class_prior(given, np.array(["no", "yes"]))
+
+
 @BOTH
 @pytest.mark.filterwarnings("ignore:sample_weight is at most")
 def test_labels_that_count_next_to_nothing_say_next_to_nothing_of_the_shares(kind):

@@ -208,8 +208,8 @@ def read_class_prior(
 
     Parameters
     ----------
-    class_prior : mapping from class to share, of which one may be left out, or (K,) shares in the
-        order of `classes`
+    class_prior : mapping from class to share, or pandas Series indexed by class, of which one may
+        be left out; or (K,) shares in the order of `classes`
     classes : (K,)
 
     Examples
@@ -218,6 +218,8 @@ def read_class_prior(
     array([0.98, 0.02])
     """
     names, said = classes.tolist(), wording.shares
+    if _is_series(class_prior):
+        class_prior = _by_name(class_prior, said)
     if isinstance(class_prior, Mapping):
         strangers = [name for name in class_prior if name not in names]
         if strangers:
@@ -265,6 +267,19 @@ def read_class_prior(
                 "leave out the labels of a class that does not occur."
             )
     return shares / total
+
+
+def _is_series(values: Any) -> bool:
+    """Return whether values have names, as those of `value_counts()` in pandas."""
+    return np.ndim(values) == 1 and hasattr(values, "index") and hasattr(values, "items")
+
+
+def _by_name(values: Any, said: str) -> dict[Any, Any]:
+    """Return the values of a series by their names, none of them twice."""
+    if not values.index.is_unique:
+        twice = values.index[values.index.duplicated()][0]
+        raise ValueError(f"{said} names {twice!r} twice; give each class one share.")
+    return dict(values.items())
 
 
 def _numbers(values: Any) -> Array:
