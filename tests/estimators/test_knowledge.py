@@ -404,6 +404,19 @@ def test_rows_that_the_fit_had_in_a_group_are_not_counted_again(kind, as_rows):
     assert not np.allclose(others, again[rows], atol=1e-6)  # those that it did not have are
 
 
+@BOTH
+@pytest.mark.parametrize("is_named", [False, True])
+def test_rows_that_are_alone_change_nothing(kind, is_named):
+    truth = np.repeat([0, 1, 2], 40)
+    X = np.random.default_rng(1).standard_normal((120, 2)) + 1.5 * np.eye(3)[truth][:, :2]
+    y = hide_labels(truth, per_class=8, marker=None, random_state=1)
+    groups = np.arange(120) if is_named else [None] * 120
+    X[:3], y[:4] = X[3], 0  # copies of a label count once, as they do without groups
+    told, alone = fit(kind, X, y, groups=groups), fit(kind, X, y)
+    np.testing.assert_array_equal(told.predict_proba(X), alone.predict_proba(X))
+    np.testing.assert_allclose(told.label_distributions_, alone.label_distributions_, atol=1e-12)
+
+
 def test_a_group_with_two_labels_is_refused_with_rows_and_fix(crescents):
     X, _, y = crescents
     known = np.flatnonzero([label is not None for label in y])

@@ -151,6 +151,7 @@ def _spread(labels: PartialLabels, rows: NDArray[np.bool_], of_group: Index) -> 
     weights, is_chosen = labels.weights, labels.is_chosen
     known = labels.is_labelled & (groups != ALONE)
     n_labels = np.bincount(groups[known], minlength=len(of_group))
+    is_shared = rows.any() or (n_labels > 1).any()  # else each label is that of its row alone
     if weights is not None:
         total = np.bincount(groups[known], weights[known], minlength=len(of_group))
         mean = total / np.maximum(n_labels, 1)
@@ -163,7 +164,7 @@ def _spread(labels: PartialLabels, rows: NDArray[np.bool_], of_group: Index) -> 
         is_labelled=labels.is_labelled | rows,
         weights=weights,
         is_chosen=is_chosen,
-        is_spread=rows,
+        is_spread=rows if is_shared else None,
     )
 
 
