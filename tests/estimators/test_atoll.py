@@ -386,6 +386,8 @@ def test_many_classes_are_regressed_on_and_their_assumptions_compared():
     assert "times likelier" in told
     assert "clusters" not in told
     assert "labels were regressed on" in model.diagnostics_["verdict"]
+    assert model.diagnostics_["verdict"].startswith("No trouble was found")
+    assert model.diagnostics_["trust"] == "yes"
     assert "follow no assumption" not in said
 
 
@@ -458,6 +460,8 @@ def test_labels_of_many_classes_that_mean_nothing_are_hardly_believed():
     model, said = fitted(X, y)
     assert log_loss(model.predict_proba(X[150:]), truth[150:]) < np.log(30) + 0.1
     assert "follow no assumption" in said
+    assert model.diagnostics_["verdict"].startswith("Do not rely on this fit yet")
+    assert model.diagnostics_["trust"] == "no"
 
 
 def regressed_weight(model):

@@ -38,6 +38,7 @@ MOST_VOTES = 300  # labels by which columns are chosen
 BY_REGRESSION = {
     "likelihood": "probit",
     "inference": "regression on the labels",
+    "converged": True,  # there is nothing to search for
     "verdict": "Classes are many: labels were regressed on, and nothing was sampled.",
 }
 """Diagnostics of a fit without chains."""
