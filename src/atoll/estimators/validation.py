@@ -34,6 +34,9 @@ Array = NDArray[np.float64]
 
 _NOT_CONVERTED = ("could not convert", "Cannot cast", "float() argument must be")
 
+ROW_NUMBERS = r"(?s).* looks? like (a row number|numbers of rows), "
+"""How warnings of columns that number the rows begin, for the filters of the warnings module."""
+
 LARGEST = 1e140  # squares of larger numbers overflow; of differences below its inverse, underflow
 
 
