@@ -735,7 +735,7 @@ def test_copies_of_meaningless_labels_are_not_believed_where_no_column_tells_row
 def test_rows_that_are_all_equal_are_counted_once_each():
     y = np.where(np.arange(40) < 8, np.arange(40) % 2, -1)
     model, _ = fitted(np.ones((40, 3)), y)
-    assert "38 of 40 rows are copies" in model.diagnostics_["verdict"]
+    assert "all 40 rows are equal" in model.diagnostics_["verdict"]
     assert "2 of 40 rows" in model.diagnostics_["verdict"]
 
 
