@@ -386,6 +386,8 @@ def test_many_classes_are_regressed_on_and_their_assumptions_compared():
     assert "times likelier" in told
     assert "clusters" not in told
     assert "labels were regressed on" in model.diagnostics_["verdict"]
+    assert model.diagnostics_["verdict"].startswith("No trouble was found")
+    assert model.diagnostics_["trust"] == "yes"
     assert "follow no assumption" not in said
 
 
@@ -458,6 +460,8 @@ def test_labels_of_many_classes_that_mean_nothing_are_hardly_believed():
     model, said = fitted(X, y)
     assert log_loss(model.predict_proba(X[150:]), truth[150:]) < np.log(30) + 0.1
     assert "follow no assumption" in said
+    assert model.diagnostics_["verdict"].startswith("Do not rely on this fit yet")
+    assert model.diagnostics_["trust"] == "no"
 
 
 def regressed_weight(model):
@@ -731,7 +735,7 @@ def test_copies_of_meaningless_labels_are_not_believed_where_no_column_tells_row
 def test_rows_that_are_all_equal_are_counted_once_each():
     y = np.where(np.arange(40) < 8, np.arange(40) % 2, -1)
     model, _ = fitted(np.ones((40, 3)), y)
-    assert "38 of 40 rows are copies" in model.diagnostics_["verdict"]
+    assert "all 40 rows are equal" in model.diagnostics_["verdict"]
     assert "2 of 40 rows" in model.diagnostics_["verdict"]
 
 

@@ -279,7 +279,9 @@ def test_duplicate_rows_fit_even_where_their_labels_disagree(model, variant):
 
 @VARIANT
 def test_rows_that_are_all_the_same_fit(model, variant):
-    fitted = short(model, **variant).fit(np.full((8, 2), 3.0), Y)
+    with pytest.warns(UserWarning, match="all 8 rows are equal"):
+        fitted = short(model, **variant).fit(np.full((8, 2), 3.0), Y)
+    assert fitted.diagnostics_["trust"] == "no"
     assert_probabilities(fitted.predict_proba(X), (8, 2))
 
 

@@ -166,6 +166,18 @@ def test_warnings_of_the_refits_are_kept_once_and_not_raised(log):
     assert found.warnings == ("the chains have not mixed",)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_refits_do_not_take_what_is_left_of_a_column_for_row_numbers():
+    X = pd.DataFrame({"plot": np.tile(np.arange(100), 2), "x": np.arange(200.0) % 7})
+    y = np.full(200, None, dtype=object)
+    y[[3, 40, 90, 130]] = ["a", "b", "a", "b"]
+    with pytest.warns(UserWarning, match="row number"):
+        GraphGPClassifier(random_state=0).fit(X, y)
+    found = held_out_probabilities(GraphGPClassifier(random_state=0), X, y, n_splits=2)
+    assert found.n_splits == 2
+    assert not any("row number" in said for said in found.warnings)
+
+
 def test_a_refit_that_fails_is_explained():
     X, y = numbered_rows()
     found = held_out_probabilities(Failing(), X, y, unlabelled=-1)

@@ -312,6 +312,30 @@ def test_shares_come_by_name_or_in_the_order_of_the_classes():
         np.testing.assert_allclose(read_class_prior(given, classes), [0.75, 0.25])
 
 
+def test_shares_of_a_series_go_by_its_index():
+    truth = pd.Series(["yes"] * 30 + ["no"] * 10)
+    shares = truth.value_counts(normalize=True)  # the most frequent first
+    classes = np.array(["no", "yes"])
+    np.testing.assert_allclose(read_class_prior(shares, classes), [0.25, 0.75])
+    np.testing.assert_allclose(read_class_prior(shares[["yes"]], classes), [0.25, 0.75])
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = GraphGPClassifier(random_state=0, class_prior=shares).fit(X, truth.where(X[:, 0] > 0))
+    np.testing.assert_allclose(model.class_shares_.estimate, [0.25, 0.75])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (pd.Series({"no": 0.25, "yess": 0.75}), "names 'yess', which is none of the classes"),
+        (pd.Series([0.25, 0.75]), "names 0, which is none of the classes"),
+        (pd.Series([0.25, 0.25, 0.5], ["no", "no", "yes"]), "names 'no' twice"),
+    ],
+)
+def test_a_series_that_does_not_name_the_classes_is_refused(given, said):
+    with pytest.raises(ValueError, match=said):
+        read_class_prior(given, np.array(["no", "yes"]))
+
+
 @BOTH
 @pytest.mark.filterwarnings("ignore:sample_weight is at most")
 def test_labels_that_count_next_to_nothing_say_next_to_nothing_of_the_shares(kind):
@@ -378,6 +402,19 @@ def test_rows_that_the_fit_had_in_a_group_are_not_counted_again(kind, as_rows):
     assert all(y[i] is None for i in rows)
     others = model.predict_proba(X[:4] + X[:4], groups=groups[rows])
     assert not np.allclose(others, again[rows], atol=1e-6)  # those that it did not have are
+
+
+@BOTH
+@pytest.mark.parametrize("is_named", [False, True])
+def test_rows_that_are_alone_change_nothing(kind, is_named):
+    truth = np.repeat([0, 1, 2], 40)
+    X = np.random.default_rng(1).standard_normal((120, 2)) + 1.5 * np.eye(3)[truth][:, :2]
+    y = hide_labels(truth, per_class=8, marker=None, random_state=1)
+    groups = np.arange(120) if is_named else [None] * 120
+    X[:3], y[:4] = X[3], 0  # copies of a label count once, as they do without groups
+    told, alone = fit(kind, X, y, groups=groups), fit(kind, X, y)
+    np.testing.assert_array_equal(told.predict_proba(X), alone.predict_proba(X))
+    np.testing.assert_allclose(told.label_distributions_, alone.label_distributions_, atol=1e-12)
 
 
 def test_a_group_with_two_labels_is_refused_with_rows_and_fix(crescents):

@@ -502,6 +502,8 @@ def test_numbers_of_rows_that_start_anew_or_have_gaps_are_remarked_on(serial):
         [*range(24)] * 20,  # hours
         [*range(5, 24), *([*range(24)] * 20), *range(7)],  # from one morning to another
         np.tile(np.arange(50), 50),  # places in a picture
+        np.delete(np.tile(np.arange(1, 46), 4), [10, 77, 150]),  # varieties, with plots left out
+        np.delete(np.tile(np.arange(1, 46), 3), [10, 70]),
         np.repeat(np.arange(50), 50),
     ],
 )

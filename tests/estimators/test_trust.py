@@ -8,11 +8,22 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 from atoll.core.points import points_of
-from atoll.estimators import GraphGPClassifier, make_preprocessor
+from atoll.estimators import (
+    AtollClassifier,
+    DPMixtureClassifier,
+    GraphGPClassifier,
+    InformativeVectorClassifier,
+    LaplacianRLSClassifier,
+    OrdinalGPClassifier,
+    ProbitGPClassifier,
+    SSGPClassifier,
+    make_preprocessor,
+)
 from atoll.estimators.trust import (
     CARE,
     FIRST_LINES,
     NO,
+    ROWS_ALIKE,
     YES,
     about_single_labels,
     how_far,
@@ -112,3 +123,35 @@ def test_very_many_classes_of_a_single_label_are_not_all_named():
     said = about_single_labels([*"abcdefgh"], [1] * 7 + [2])[0]
     assert "'e' and 2 more have one label each" in said
     assert about_single_labels([3, 4], [2, 2]) == ()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "model",
+    [
+        AtollClassifier(random_state=0),
+        DPMixtureClassifier(n_starts=1, random_state=0),
+        InformativeVectorClassifier(),
+        OrdinalGPClassifier(classes=["a", "b"], inference="vb"),
+        ProbitGPClassifier(inference="vb"),
+        SSGPClassifier(random_state=0),
+        make_pipeline(make_preprocessor(), GraphGPClassifier(random_state=0)),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_rows_that_are_all_equal_are_warned_of_once_and_not_relied_on(model):
+    X = pd.DataFrame(np.ones((30, 3)), columns=["x", "y", "z"])
+    with pytest.warns(UserWarning, match="no column of X varies: all 30 rows are equal") as said:
+        model.fit(X, ["a", "b"] * 4 + [None] * 22)
+    found = (model[-1] if hasattr(model, "steps") else model).diagnostics_
+    assert found["trust"] == NO
+    assert found["verdict"].startswith(ROWS_ALIKE)
+    assert points_of(found["verdict"])[1].startswith("Beware: no column of X varies")
+    told = [str(one.message) for one in said]
+    assert sum("varies" in one or "copies of others" in one for one in told) == 1
+
+
+def test_a_single_column_that_varies_tells_rows_apart():
+    X = np.column_stack([np.ones(30), np.arange(30.0) % 2])
+    model = LaplacianRLSClassifier().fit(X, [0, 1] * 4 + [None] * 22)
+    assert not model.diagnostics_.get("rows_alike", False)

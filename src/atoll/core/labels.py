@@ -38,7 +38,8 @@ class PartialLabels(NamedTuple):
     weights : (n,) how much each label counts; zero where unlabelled; None: one each
     groups : (n,) int, rows with the same number share a class; -1: the row is in no group; None: no
         row is in one
-    is_spread : (n,) bool, rows whose label is that of another row of their group; None: no row's is
+    is_spread : (n,) bool, rows that were given the label of another row of their group; None: no
+        labelled row shares its group
     """
 
     codes: NDArray[np.intp]

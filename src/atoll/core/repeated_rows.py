@@ -108,7 +108,7 @@ def without_repeats(X: Any, labels: PartialLabels) -> PartialLabels:
     >>> without_repeats(X, labels).is_labelled.tolist()
     [True, False, True, False, False, False]
     """
-    if labels.groups is not None:
+    if labels.is_spread is not None:
         return labels
     same = repeated_labels(X, np.where(labels.is_labelled, labels.codes, -1))
     if same is None or weights_differ(same, labels.weights):

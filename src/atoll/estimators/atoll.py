@@ -58,7 +58,7 @@ from atoll.estimators.parameters import (
 )
 from atoll.estimators.row_memory import RowMemory
 from atoll.estimators.shell import Fit, Knowledge, Need
-from atoll.estimators.validation import generator
+from atoll.estimators.validation import are_alike, generator
 from atoll.models import graph_gp
 from atoll.models.average import average, heads, pooling, spans, stacking, sureness, views
 from atoll.models.average.average import AveragePosterior, Component, Weighed
@@ -449,7 +449,7 @@ class AtollClassifier(WatchesValues, InformedClassifier):
         facts = parts.facts_of(
             scaled, data, weighing.graph, recipe, proba, (X.shape[0], self.n_draws)
         )
-        facts = self._with_noise(facts, assumptions, weights)
+        facts = self._with_noise(facts, assumptions, weights)._replace(are_alike=are_alike(X))
         chains = parts.BY_REGRESSION if bold is None else bold.diagnostics(recipe.graph)
         said = self._about_shares(labels, found)
         diagnostics, remarks = diagnose(facts, explanation, chains, said)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,10 @@ Index = NDArray[np.intp]
 
 PLANE = 3  # up to this many columns, none is noise: no graph of their signal, and no sum over them
 MOST_VOTES = 300  # labels by which columns are chosen
-BY_REGRESSION = {
+BY_REGRESSION: dict[str, Any] = {
     "likelihood": "probit",
     "inference": "regression on the labels",
+    "converged": True,  # there is nothing to search for
     "verdict": "Classes are many: labels were regressed on, and nothing was sampled.",
 }
 """Diagnostics of a fit without chains."""

@@ -37,6 +37,7 @@ class Facts(NamedTuple):
     n_contradicted : labelled rows that are copies of one with another label
     by_direction : whether rows are copies that have the same direction
     n_repeated : labels that are copies together with their rows, and were left out
+    are_alike : whether all rows are equal, of which every model warns
     """
 
     n_rows: int
@@ -53,6 +54,7 @@ class Facts(NamedTuple):
     n_contradicted: int = 0
     by_direction: bool = False
     n_repeated: int = 0
+    are_alike: bool = False
 
 
 def diagnose(
@@ -190,13 +192,13 @@ def troubles(
             'near. Fix: leave scale="auto", or put all columns in like units.'
         )
     n_copies = facts.n_kept - facts.n_distinct
-    if n_copies > MANY_COPIES * facts.n_kept:
+    if n_copies > MANY_COPIES * facts.n_kept and not facts.are_alike:
         warned.append(
             f"{n_copies:,} of {facts.n_kept:,} rows are copies of others: they were merged and "
             "counted, and the graph has few rows to learn from. Fix: add columns that tell them "
             "apart, if there are any."
         )
-    if facts.n_contradicted:
+    if facts.n_contradicted and not facts.are_alike:
         alike = "have the direction of" if facts.by_direction else "are the same in every column as"
         noted.append(
             f"{facts.n_contradicted:,} labelled rows {alike} one with another label, and "

@@ -109,6 +109,7 @@ def held_out_probabilities(
     """
     from atoll.estimators.graph_rows import choose_rows
     from atoll.estimators.model_selection import SemiSupervisedKFold, clone_for_fold, with_nulls
+    from atoll.estimators.validation import ROW_NUMBERS
 
     if n_splits < 2:
         raise ValueError(f"n_splits is {n_splits}; cross-validation needs at least 2.")
@@ -153,6 +154,7 @@ def held_out_probabilities(
     tested = np.zeros(len(labels.codes), dtype=bool)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", ROW_NUMBERS)  # the fit to all rows can tell better
         for train, test in progress_bar(
             folds.split(X, y), total=n_usable, desc="cross-validation", disable=not progress
         ):

@@ -151,6 +151,7 @@ def _spread(labels: PartialLabels, rows: NDArray[np.bool_], of_group: Index) -> 
     weights, is_chosen = labels.weights, labels.is_chosen
     known = labels.is_labelled & (groups != ALONE)
     n_labels = np.bincount(groups[known], minlength=len(of_group))
+    is_shared = rows.any() or (n_labels > 1).any()  # else each label is that of its row alone
     if weights is not None:
         total = np.bincount(groups[known], weights[known], minlength=len(of_group))
         mean = total / np.maximum(n_labels, 1)
@@ -163,7 +164,7 @@ def _spread(labels: PartialLabels, rows: NDArray[np.bool_], of_group: Index) -> 
         is_labelled=labels.is_labelled | rows,
         weights=weights,
         is_chosen=is_chosen,
-        is_spread=rows,
+        is_spread=rows if is_shared else None,
     )
 
 
@@ -208,8 +209,8 @@ def read_class_prior(
 
     Parameters
     ----------
-    class_prior : mapping from class to share, of which one may be left out, or (K,) shares in the
-        order of `classes`
+    class_prior : mapping from class to share, or pandas Series indexed by class, of which one may
+        be left out; or (K,) shares in the order of `classes`
     classes : (K,)
 
     Examples
@@ -218,6 +219,8 @@ def read_class_prior(
     array([0.98, 0.02])
     """
     names, said = classes.tolist(), wording.shares
+    if _is_series(class_prior):
+        class_prior = _by_name(class_prior, said)
     if isinstance(class_prior, Mapping):
         strangers = [name for name in class_prior if name not in names]
         if strangers:
@@ -265,6 +268,19 @@ def read_class_prior(
                 "leave out the labels of a class that does not occur."
             )
     return shares / total
+
+
+def _is_series(values: Any) -> bool:
+    """Return whether values have names, as those of `value_counts()` in pandas."""
+    return np.ndim(values) == 1 and hasattr(values, "index") and hasattr(values, "items")
+
+
+def _by_name(values: Any, said: str) -> dict[Any, Any]:
+    """Return the values of a series by their names, none of them twice."""
+    if not values.index.is_unique:
+        twice = values.index[values.index.duplicated()][0]
+        raise ValueError(f"{said} names {twice!r} twice; give each class one share.")
+    return dict(values.items())
 
 
 def _numbers(values: Any) -> Array:

@@ -67,6 +67,7 @@ from atoll.estimators.validation import (
     read_chosen,
     read_labels,
     read_rows,
+    remark_on_equal_rows,
     remark_on_order,
     remark_on_table,
     weights_of_score,
@@ -358,7 +359,10 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
             need.check()
         self._keep_labels(labels)
         with self._threads():
-            return fit_counting_once(self, X, labels)
+            fit = fit_counting_once(self, X, labels)
+        if remark_on_equal_rows(self, X):
+            fit = fit._replace(diagnostics={**fit.diagnostics, "rows_alike": True})
+        return fit
 
     def _beware(self, *heard: Sequence[str]) -> tuple[str, ...]:
         """Return what the verdict is to name: the warnings, and classes with a single label."""

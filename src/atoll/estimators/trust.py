@@ -14,6 +14,7 @@ FIRST_LINES = {
     NO: "Do not trust this fit yet: the next line says why.",
 }
 SAYS_LITTLE = "Do not rely on this fit yet: its labels tell little of the classes."
+ROWS_ALIKE = "Do not rely on this fit: no column varies, and so no row can be told from another."
 MOST_NAMED = 5  # classes of a single label
 INTERRUPTED = (
     "Beware: the fit was interrupted, and what it had until then was kept. Fix: fit again to the "
@@ -27,13 +28,13 @@ def how_far(found: Mapping[str, Any], has_remarks: bool = False) -> str | None:
     Parameters
     ----------
     found : `diagnostics_`: "mixed" or "converged", and if they are known "tells_little",
-        "troubled", "few_draws" and "interrupted"
+        "rows_alike", "troubled", "few_draws" and "interrupted"
     has_remarks : whether the fit warns of anything else
     """
     outcomes = [bool(found[name]) for name in ("mixed", "converged") if name in found]
     if not outcomes:
         return None
-    if not all(outcomes) or found.get("tells_little", False):
+    if not all(outcomes) or any(found.get(name, False) for name in ("tells_little", "rows_alike")):
         return NO
     careful = any(found.get(name, False) for name in ("troubled", "few_draws", "interrupted"))
     return CARE if careful or has_remarks else YES
@@ -49,7 +50,8 @@ def verdict_of(found: Mapping[str, Any], beware: Sequence[str] = ()) -> str:
     """
     first, lines = lines_of_trust(found), str(found["verdict"]).split("\n")
     others = [f"Beware: {said}" for said in beware]
-    at = 0 if first and found.get("trust") != NO else 1  # with NO, the first line says why
+    says_why = found.get("trust") == NO and not found.get("rows_alike", False)
+    at = 1 if says_why or not first else 0
     return in_points([*first, *lines[:at], *others, *lines[at:]])
 
 
@@ -90,4 +92,5 @@ def lines_of_trust(found: Mapping[str, Any]) -> list[str]:
         return []
     went_well = all(found.get(name, True) for name in ("mixed", "converged"))
     first = SAYS_LITTLE if level == NO and went_well else FIRST_LINES[level]
+    first = ROWS_ALIKE if found.get("rows_alike", False) else first
     return [first, INTERRUPTED] if found.get("interrupted", False) else [first]

@@ -20,7 +20,7 @@ from atoll.core.measured_labels import about_measurement
 from atoll.core.memory import check_memory
 from atoll.core.not_finite import about_not_finite, shortened_list
 from atoll.core.remarks import warn_user
-from atoll.core.rows import clipped, with_room
+from atoll.core.rows import clipped, n_varying_columns, with_room
 from atoll.core.table_fixes import FRAME, Fixes
 from atoll.core.table_refusals import (
     columns_in_words,
@@ -33,6 +33,9 @@ from atoll.core.unusable import about_times, row_numbers
 Array = NDArray[np.float64]
 
 _NOT_CONVERTED = ("could not convert", "Cannot cast", "float() argument must be")
+
+ROW_NUMBERS = r"(?s).* looks? like (a row number|numbers of rows), "
+"""How warnings of columns that number the rows begin, for the filters of the warnings module."""
 
 LARGEST = 1e140  # squares of larger numbers overflow; of differences below its inverse, underflow
 
@@ -113,6 +116,28 @@ def remark_on_row_numbers(
             f"{fixes.drop(found)}.",
             UserWarning,
         )
+
+
+def are_alike(X: Any) -> bool:
+    """Return whether two rows or more are all equal; rows outside memory are not looked at."""
+    is_read = isinstance(X, np.ndarray) or sparse.issparse(X)
+    return is_read and X.shape[0] > 1 and n_varying_columns(X) == 0
+
+
+def remark_on_equal_rows(model: Any, X: Any) -> bool:
+    """Warn, and return True, if no column varies, so that no row can be told from another.
+
+    Graphs and distances in the place of rows are not looked at.
+    """
+    if getattr(model, "metric", None) in ("precomputed", "graph") or not are_alike(X):
+        return False
+    warn_user(
+        f"{type(model).__name__}: no column of X varies: all {X.shape[0]:,} rows are equal, and "
+        "have the same probabilities. Fix: add columns that differ between rows, and check that "
+        "the table was read as it should be.",
+        UserWarning,
+    )
+    return True
 
 
 def read_chosen(labels_chosen: Any, n_rows: int) -> NDArray[np.bool_] | None:
