@@ -30,7 +30,7 @@ SOME_CELLS = 200
 
 _POINT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE)
 _COMMA = re.compile(r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+\s*")
-_GROUPED = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d+)?\s*")
+_GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?\s*")  # 0,015 has a decimal comma
 _CODE = re.compile(r"\s*0\d+\s*")  # 007: a number would lose its zeros
 _MEASURED = re.compile(  # $12, 5.1 cm, 12 %, 80 mg/dl; P12 and 007 m are names
     r"\s*(?P<before>[$€£¥]?)\s*[+-]?(?!0\d)\d+([.,]\d+)*"
