@@ -103,7 +103,10 @@ def test_a_report_of_the_default_has_the_scores_of_the_comparison(data, found):
     of_default = next(row for row in found.table if row.model == "atoll")
     assert np.isclose(score(held.probabilities, held.codes).log_loss, of_default.log_loss)
     said = " ".join("\n".join(terminal_lines(found)).split())
-    assert "A report of atoll, fitted with the same seed, holds the same labels out and has" in said
+    assert (
+        "A report of atoll with the same seed, and without make_preprocessor, holds the same labels "
+        "out and has the same scores." in said
+    )
 
 
 def test_no_model_sees_the_label_that_it_is_scored_on(data):
