@@ -380,6 +380,21 @@ def test_several_values_may_mean_unlabelled():
     assert mask(np.array([0, 99, 1, 98]), unlabelled=[98, 99]) == [True, False, True, False]
 
 
+@pytest.mark.parametrize("column", [np.array, pd.Index, pd.Series, pd.array])
+def test_values_that_mean_unlabelled_may_be_an_array_or_a_column(column):
+    y = ["a", "?", "b", "todo", None]
+    several = column(["?", "todo"])
+    assert mask(y, unlabelled=several) == [True, False, True, False, False]
+    found = unlabelled_marker(parse_labels(y, unlabelled=several), several)
+    assert found == ["?", "todo"]
+    assert mask(np.array([0, 99, 1]), unlabelled=column([99])) == [True, False, True]
+
+
+def test_a_mapping_of_markers_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"is a dict; give the values .* unlabelled=\['\?'\]"):
+        parse_labels(["a", "?", "b"], unlabelled={"?": "unknown"})
+
+
 @pytest.mark.parametrize(
     ("y", "unlabelled", "meant"),
     [

@@ -88,8 +88,8 @@ def parse_labels(
     unlabelled : "auto", None or a value
         "auto": -1 in a `y` of whole numbers (or floats, which pandas turns them into) is
         unlabelled, unless `classes` names it, or there are no `classes` and fewer than two would
-        remain; then -1 is a class. None: only nulls are unlabelled. A value, or a list of values:
-        rows equal to one are unlabelled.
+        remain; then -1 is a class. None: only nulls are unlabelled. A value, or a list, an array or
+        a column of values: rows equal to one are unlabelled.
     classes : sequence, optional
         All classes, in the order of the codes. None: those of the labelled rows, sorted.
 
@@ -208,7 +208,8 @@ def unlabelled_marker(labels: PartialLabels, unlabelled: Any) -> Any:
     None
     """
     if not is_auto(unlabelled):
-        return unlabelled
+        is_column = hasattr(unlabelled, "__array__") and not isinstance(unlabelled, np.generic)
+        return list(markers_of(unlabelled)) if is_column else unlabelled
     return None if -1 in labels.classes.tolist() else -1
 
 
