@@ -373,6 +373,15 @@ def test_masked_entries_are_unlabelled(values):
     assert not np.ma.isMaskedArray(labels.classes)
 
 
+@pytest.mark.parametrize("word", [np.str_, str])
+def test_labels_that_are_words_of_numpy_become_words_of_python(word):
+    y = [word("hen"), word("owl"), None]
+    for labels in (parse_labels(y), parse_labels(y, classes=np.array(["owl", "hen"]))):
+        assert {type(name) for name in labels.classes.tolist()} == {str}
+    found = with_extra_classes(labels.classes, np.array(["fox"])).tolist()
+    assert [(type(name), name) for name in found] == [(str, "owl"), (str, "hen"), (str, "fox")]
+
+
 def test_several_values_may_mean_unlabelled():
     y = ["a", "?", "b", "todo", None]
     for several in (["?", "todo"], ("?", "todo"), {"?", "todo"}):

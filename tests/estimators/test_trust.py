@@ -112,3 +112,16 @@ def test_very_many_classes_of_a_single_label_are_not_all_named():
     said = about_single_labels([*"abcdefgh"], [1] * 7 + [2])[0]
     assert "'e' and 2 more have one label each" in said
     assert about_single_labels([3, 4], [2, 2]) == ()
+
+
+@pytest.mark.parametrize(
+    ("classes", "shown"),
+    [
+        (np.array(["hen", "owl"]), "'owl'"),
+        (np.array([1.0, 2.0]), "2"),
+        (np.array(["2021-01-01", "2022-01-01"], "datetime64[D]"), "2022-01-01"),
+        (np.array(["2021-01-01", "2022-01-01"], "datetime64[ns]"), "2022-01-01T00:00:00.000000000"),
+    ],
+)
+def test_a_class_of_one_label_is_called_as_in_other_messages(classes, shown):
+    assert about_single_labels(classes, [3, 1])[0].startswith(f"class {shown} has one label:")

@@ -261,7 +261,7 @@ def _extra_names(known: NDArray[Any], extra: Any) -> list[Any]:
             f"extra_classes must be a whole number or a sequence of names, got {extra!r}."
         )
     if not isinstance(extra, Integral):
-        return list(extra)
+        return _plain_words(extra)
     if extra < 0:
         raise ValueError(f"extra_classes must be a whole number of at least 0, got {extra!r}.")
     if extra and known.dtype.kind == "b":
@@ -391,9 +391,11 @@ def _is_null(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _plain_dtype(known: NDArray[Any]) -> NDArray[Any]:
-    """Give objects of one kind their own dtype; strings and others stay objects."""
+    """Give objects of one kind their own dtype; strings and others stay objects of Python's."""
     if known.dtype.kind != "O" or len(known) == 0:
         return known
+    if any(issubclass(kind, np.character) for kind in set(map(type, known))):
+        known = object_array(_plain_words(known))
     kinds = {kind_of(value) for value in known}
     if len(kinds) > 1:
         words = {v for v in known if isinstance(v, str)}
@@ -411,6 +413,11 @@ def _plain_dtype(known: NDArray[Any]) -> NDArray[Any]:
     if kinds <= {"boolean", "number"} or kinds <= {"datetime64"} or kinds <= {"timedelta64"}:
         return np.array(known.tolist())
     return known
+
+
+def _plain_words(values: Iterable[Any]) -> list[Any]:
+    """Return values with Python's strings in the place of NumPy's."""
+    return [one.item() if isinstance(one, np.character) else one for one in values]
 
 
 def refuse_other_kind(labels: PartialLabels, classes: NDArray[Any]) -> None:
