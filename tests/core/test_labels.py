@@ -382,6 +382,13 @@ def test_labels_that_are_words_of_numpy_become_words_of_python(word):
     assert [(type(name), name) for name in found] == [(str, "owl"), (str, "hen"), (str, "fox")]
 
 
+def test_labels_that_are_tuples_are_refused_with_the_way_out():
+    y = pd.Series([("a", 1), ("b", 2), None], dtype=object)
+    with pytest.raises(ValueError, match=r"labels that are tuples, such as \('a', 1\); make each"):
+        parse_labels(y)
+    assert parse_labels(y.map(str, na_action="ignore")).n_labelled == 2
+
+
 def test_several_values_may_mean_unlabelled():
     y = ["a", "?", "b", "todo", None]
     for several in (["?", "todo"], ("?", "todo"), {"?", "todo"}):

@@ -397,6 +397,11 @@ def _plain_dtype(known: NDArray[Any]) -> NDArray[Any]:
     if any(issubclass(kind, np.character) for kind in set(map(type, known))):
         known = object_array(_plain_words(known))
     kinds = {kind_of(value) for value in known}
+    if kinds & {"tuple", "list"}:
+        raise ValueError(
+            f"y has labels that are {min(kinds & {'tuple', 'list'})}s, such as {known[0]!r}; make "
+            "each a string, for example with y.map(str, na_action='ignore') of a pandas Series."
+        )
     if len(kinds) > 1:
         words = {v for v in known if isinstance(v, str)}
         fix = "make them all strings, or all numbers."
