@@ -100,10 +100,15 @@ def test_the_table_holds_what_its_parts_say(data, found):
 def test_a_report_of_the_default_has_the_scores_of_the_comparison(data, found):
     """The same rows are held out; what may make scores differ is said under the table."""
     held = held_out_probabilities(AtollClassifier(random_state=0), *data, n_splits=3)
-    of_default = next(row for row in found.table if row.model == "atoll")
-    assert np.isclose(score(held.probabilities, held.codes).log_loss, of_default.log_loss)
+    scores = score(held.probabilities, held.codes, held.shares)
+    by_name = {row.model: row for row in found.table}
+    assert np.isclose(scores.log_loss, by_name["atoll"].log_loss)
+    assert np.isclose(scores.chance_log_loss, by_name["shares"].log_loss)
     said = " ".join("\n".join(terminal_lines(found)).split())
-    assert "A report of atoll, fitted with the same seed, holds the same labels out and has" in said
+    assert (
+        "A report of atoll with the same seed, and without make_preprocessor, holds the same "
+        "labels out and has the same scores." in said
+    )
 
 
 def test_no_model_sees_the_label_that_it_is_scored_on(data):

@@ -373,11 +373,42 @@ def test_masked_entries_are_unlabelled(values):
     assert not np.ma.isMaskedArray(labels.classes)
 
 
+@pytest.mark.parametrize("word", [np.str_, str])
+def test_labels_that_are_words_of_numpy_become_words_of_python(word):
+    y = [word("hen"), word("owl"), None]
+    for labels in (parse_labels(y), parse_labels(y, classes=np.array(["owl", "hen"]))):
+        assert {type(name) for name in labels.classes.tolist()} == {str}
+    found = with_extra_classes(labels.classes, np.array(["fox"])).tolist()
+    assert [(type(name), name) for name in found] == [(str, "owl"), (str, "hen"), (str, "fox")]
+
+
+def test_labels_that_are_tuples_are_refused_with_the_way_out():
+    y = pd.Series([("a", 1), ("b", 2), None], dtype=object)
+    with pytest.raises(ValueError, match=r"labels that are tuples, such as \('a', 1\); make each"):
+        parse_labels(y)
+    assert parse_labels(y.map(str, na_action="ignore")).n_labelled == 2
+
+
 def test_several_values_may_mean_unlabelled():
     y = ["a", "?", "b", "todo", None]
     for several in (["?", "todo"], ("?", "todo"), {"?", "todo"}):
         assert mask(y, unlabelled=several) == [True, False, True, False, False]
     assert mask(np.array([0, 99, 1, 98]), unlabelled=[98, 99]) == [True, False, True, False]
+
+
+@pytest.mark.parametrize("column", [np.array, pd.Index, pd.Series, pd.array])
+def test_values_that_mean_unlabelled_may_be_an_array_or_a_column(column):
+    y = ["a", "?", "b", "todo", None]
+    several = column(["?", "todo"])
+    assert mask(y, unlabelled=several) == [True, False, True, False, False]
+    found = unlabelled_marker(parse_labels(y, unlabelled=several), several)
+    assert found == ["?", "todo"]
+    assert mask(np.array([0, 99, 1]), unlabelled=column([99])) == [True, False, True]
+
+
+def test_a_mapping_of_markers_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"is a dict; give the values .* unlabelled=\['\?'\]"):
+        parse_labels(["a", "?", "b"], unlabelled={"?": "unknown"})
 
 
 @pytest.mark.parametrize(

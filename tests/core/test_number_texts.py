@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from atoll import make_preprocessor
-from atoll.core.number_texts import about_numbers
+from atoll.core.number_texts import about_numbers, with_decimal_commas
 from atoll.core.preprocessing import apply, prepare
 from atoll.core.table_fixes import PYTHON, SHELL
 from program import fail, succeed
@@ -175,6 +175,20 @@ def test_a_few_values_with_a_unit_are_categories():
 def test_what_is_neither_a_number_nor_a_word_is_called_what_it_is(cells, said):
     with pytest.raises(ValueError, match=f"column 'depth' {said}"):
         make_preprocessor().fit(as_text().assign(depth=cells))
+
+
+def test_three_decimals_after_a_comma_are_no_thousands():
+    values = [f"{i / 1000:.3f}".replace(".", ",") for i in range(15, 3000, 130)]
+    assert values[0] == "0,015"
+    assert values[-1] == "2,875"  # which alone might be thousands
+    what, fix = about_numbers("dose", values[::-1], PYTHON)
+    assert what == "holds numbers with a decimal comma, such as '0,925', as text"
+    assert "decimal=','" in fix
+    frame = pd.DataFrame({"dose": values})
+    assert with_decimal_commas(frame, ["dose"]) == ["dose"]
+    grouped = [f"{i:,}" for i in range(1015, 9000, 130)]
+    assert "commas between thousands" in about_numbers("dose", grouped, PYTHON)[0]
+    assert with_decimal_commas(pd.DataFrame({"dose": grouped}), ["dose"]) == []
 
 
 def test_points_between_thousands_are_told_from_a_decimal_comma():

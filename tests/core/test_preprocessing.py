@@ -385,9 +385,36 @@ def test_booleans_are_numbers_in_every_type_of_pandas():
     )
 
 
+def test_truth_values_beside_blanks_are_numbers_in_every_type():
+    truths = pd.Series([True, False, None] * 20, dtype=object)
+    frame = pd.DataFrame({"x": np.arange(60.0), "b": truths})  # as read_csv returns them
+    X, _, preprocessing = prepare(frame)
+    assert preprocessing.features == ("x", "b", "b is blank")
+    types = ["boolean", "Float64"]
+    if importlib.util.find_spec("pyarrow"):
+        types.append("bool[pyarrow]")
+    for dtype in types:
+        other = frame.assign(b=truths.astype("boolean").astype(dtype))
+        np.testing.assert_array_equal(prepare(other).X, X)
+        np.testing.assert_array_equal(apply(preprocessing, other), X)
+    words = frame.assign(b=["TRUE", "false", None] * 20)
+    np.testing.assert_array_equal(apply(preprocessing, words), X)
+    words.loc[0, "b"] = "yes"
+    with pytest.raises(ValueError, match="b of row 1 is 'yes'"):
+        apply(preprocessing, words)
+
+
+def test_truth_values_that_an_older_fit_took_for_categories_stay_so():
+    frame = pd.DataFrame({"x": np.arange(6.0), "b": ["True", "False", None] * 2})
+    X, _, preprocessing = prepare(frame)  # words, as older versions read truth values
+    assert preprocessing.features == ("x", "b=False", "b=True", "b is blank")
+    truths = frame.assign(b=pd.Series([True, False, None] * 2, dtype=object))
+    np.testing.assert_array_equal(apply(preprocessing, truths), X)
+
+
 def test_a_category_is_known_in_any_form_that_pandas_gives_it():
     frame = pd.DataFrame({"x": np.arange(8.0), "c": ["2", "A1", "007", None] * 2})
-    frame["b"] = [True, None] * 4
+    frame["b"] = pd.Categorical([True, None] * 4)
     _, _, preprocessing = prepare(frame)
     for cells in (["2", "2.0", 2, 2.0], ["007", "7", 7, 7.0], ["A1"]):
         rows = pd.DataFrame(

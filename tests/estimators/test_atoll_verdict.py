@@ -255,5 +255,6 @@ def test_shares_of_classes_that_are_numbers_do_not_run_into_them():
     assert "class 0: 50.0% (40.0% to 60.0%), class 1: 50.0%" in shares.said(np.array([0, 1]))
     assert "no 50.0% (40.0% to 60.0%), yes 50.0%" in shares.said(np.array(["no", "yes"]))
     assert "stage 1: 50.0% (40.0% to 60.0%), 2: 50.0%" in shares.said(np.array(["stage 1", "2"]))
+    assert r"'' 50.0% (40.0% to 60.0%), 'a\nb 2' 50" in shares.said(np.array(["", "a\nb 2"]))
     known = Shares(half, half, half)
     assert "known: class 0: 50.0%, class 1: 50.0%." in known.said(np.array([0, 1]))

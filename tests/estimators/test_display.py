@@ -38,6 +38,15 @@ def fitted():
     return AtollClassifier(random_state=0).fit(X, Y)
 
 
+def test_names_that_are_blank_or_break_the_line_are_shown_in_quotes():
+    y = np.where(Y == "upper", "up\nper", Y)
+    model = AtollClassifier(random_state=0, unlabelled=None).fit(X, y)
+    told = " ".join(repr(model).split())
+    assert r"2 classes: <low> (4), 'up\nper' (4)" in told
+    assert all(line.startswith("- ") for line in model.diagnostics_["verdict"].split("\n")[1:])
+    assert "up\nper" not in str(model.explain_row(0))
+
+
 def test_the_text_of_a_fitted_model_has_its_rows_labels_classes_and_verdict(fitted):
     first, *rest = repr(fitted).splitlines()
     assert first == "AtollClassifier(random_state=0)"

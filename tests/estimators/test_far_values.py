@@ -66,6 +66,17 @@ def test_a_pipeline_warns_once_and_in_the_units_of_the_table(clouds):
     assert f"the fit had {X['x'].min():.4g} to {X['x'].max():.4g}" in said
 
 
+@pytest.mark.parametrize("form", [pd.DataFrame, np.array, np.ndarray.tolist])
+def test_a_huge_number_is_told_as_it_was_given(clouds, form):
+    X, y = clouds
+    rows = X.to_numpy(dtype=float, copy=True)
+    rows[0, 0], rows[1, 1] = 1e200, -3e150
+    model = AtollClassifier(random_state=0).fit(X.to_numpy(), y)
+    (said,) = remarks_of(model.predict_proba, form(rows))
+    assert "(1e+200; the fit had" in said
+    assert "(-3e+150; the fit had" in said
+
+
 def test_directions_have_no_units(clouds):
     X, y = clouds
     model = AtollClassifier(metric="cosine", random_state=0).fit(X, y)

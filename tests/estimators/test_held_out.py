@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier
 from sklearn.metrics import log_loss
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -225,6 +226,21 @@ def test_scores_agree_with_scikit_learn_and_arithmetic():
     shares = np.bincount(codes) / 50
     by_share = log_loss(codes, np.tile(shares, (50, 1)), labels=[0, 1, 2])
     assert found.chance_log_loss == pytest.approx(by_share)
+
+
+def test_the_shares_to_compare_with_are_those_of_the_other_folds():
+    X, y = np.arange(14.0)[:, None], np.repeat([0, 1], [4, 10])
+    found = held_out_probabilities(DummyClassifier(strategy="prior"), X, y, n_splits=3)
+    np.testing.assert_allclose(found.shares, found.probabilities)
+    scores = score(found.probabilities, found.codes, found.shares)
+    assert scores.chance_log_loss == pytest.approx(scores.log_loss)
+    assert scores.chance_log_loss > score(found.probabilities, found.codes).chance_log_loss
+
+
+def test_a_class_that_the_other_folds_do_not_have_costs_no_infinity():
+    p, codes = np.full((4, 2), 0.5), np.array([0, 0, 1, 1])
+    shares = np.array([[1.0, 0.0]] * 4)
+    assert score(p, codes, shares).chance_log_loss == pytest.approx(-np.log(1e-6) / 2)
 
 
 def test_a_certain_and_wrong_prediction_costs_infinity():

@@ -208,6 +208,18 @@ def test_every_trusted_type_exists():
         assert callable(getattr(importlib.import_module(module), attribute)), name
 
 
+@pytest.mark.parametrize("column", [np.array, pd.Index, pd.Series])
+def test_a_model_whose_markers_are_a_column_is_saved(column, path):
+    X, y = make_crescents(40, random_state=0)
+    words = np.array(["no", "yes"], dtype=object)[y]
+    words[20:36] = "todo"
+    model = atoll.GraphGPClassifier(unlabelled=column(["todo"]), n_draws=20, random_state=0)
+    save_model(model.fit(X, words), path)
+    loaded = load_model(path)
+    assert list(loaded.unlabelled) == loaded.unlabelled_ == ["todo"]
+    assert loaded.score(X, words) == model.score(X, words)
+
+
 def test_arguments_in_the_wrong_order_are_answered_with_the_right_one(fitted, path):
     """The error was of `os.fspath`, and named a type alone."""
     model, _ = fitted

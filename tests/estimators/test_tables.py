@@ -549,6 +549,13 @@ def test_truth_values_and_numbers_are_read_in_the_other_forms_that_tables_have_f
     np.testing.assert_array_equal(found, [[1, 1], [2, 1], [1, 0], [3, 1]])  # the median is true
 
 
+def test_words_for_truth_values_are_read_where_the_fit_had_truth_values():
+    table = pd.DataFrame({"mass": np.arange(40.0), "wet": [True, False, None, True] * 10})
+    step = make_preprocessor().fit(table)
+    words = table.assign(wet=["TRUE", "false", None, "True"] * 10)
+    np.testing.assert_array_equal(step.transform(words), step.transform(table))
+
+
 def test_a_column_that_is_the_label_is_warned_of_by_name():
     rng = np.random.default_rng(0)
     truth = np.array(["ant", "bee"] * 20, dtype=object)

@@ -155,3 +155,16 @@ def test_a_single_column_that_varies_tells_rows_apart():
     X = np.column_stack([np.ones(30), np.arange(30.0) % 2])
     model = LaplacianRLSClassifier().fit(X, [0, 1] * 4 + [None] * 22)
     assert not model.diagnostics_.get("rows_alike", False)
+
+
+@pytest.mark.parametrize(
+    ("classes", "shown"),
+    [
+        (np.array(["hen", "owl"]), "'owl'"),
+        (np.array([1.0, 2.0]), "2"),
+        (np.array(["2021-01-01", "2022-01-01"], "datetime64[D]"), "2022-01-01"),
+        (np.array(["2021-01-01", "2022-01-01"], "datetime64[ns]"), "2022-01-01T00:00:00.000000000"),
+    ],
+)
+def test_a_class_of_one_label_is_called_as_in_other_messages(classes, shown):
+    assert about_single_labels(classes, [3, 1])[0].startswith(f"class {shown} has one label:")

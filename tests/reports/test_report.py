@@ -289,6 +289,7 @@ def test_report_says_why_other_commands_may_have_other_scores_and_rows(tmp_path)
     source = write(tmp_path, StandIn().fit(X, y), X, y)
     said = " ".join(source.split())
     assert "<code>atoll compare</code> holds the same rows out" in said
+    assert "did not go through <code>make_preprocessor</code>. Otherwise they may differ" in said
     assert "<code>atoll next</code> may list others: it mixes in rows drawn at random" in said
 
 

@@ -142,8 +142,8 @@ def _what_was_done(found: ModelComparison) -> str:
         report = f" A report of the fitted model holds the same labels out{all_rows}."
     if found.unlike is not None and not part:
         report = (
-            f" A report of {found.reference}, fitted with the same seed, holds the same labels out "
-            "and has the same scores."
+            f" A report of {found.reference} with the same seed, and without make_preprocessor, "
+            "holds the same labels out and has the same scores."
         )
     if found.single:  # a report holds out nothing then
         apart, report = ", but for those that are the only one of their class", ""

@@ -54,15 +54,19 @@ def known_words_of(column: pd.Series, known: Iterable[str]) -> list[str]:
     return [same.get(word, word) for word in words]
 
 
-def truth_of(cell: object) -> bool | None:
-    """Return the truth value of a word that pandas reads as one; None if it is none.
+def with_truths(column: pd.Series) -> pd.Series:
+    """Return cells with truth values in place of the words that pandas reads as such.
+
+    Beside a word that is no truth value, pandas leaves `TRUE` as a word.
 
     Examples
     --------
-    >>> truth_of("TRUE"), truth_of("false"), truth_of("yes")
-    (True, False, None)
+    >>> import pandas as pd
+    >>> with_truths(pd.Series(["TRUE", "false", "yes"])).tolist()
+    [True, False, 'yes']
     """
-    return _TRUTHS.get(cell) if isinstance(cell, str) else None
+    truths = [_TRUTHS.get(cell) if isinstance(cell, str) else None for cell in column]
+    return column.astype(object).where([truth is None for truth in truths], truths)
 
 
 def _said_by(word: str) -> str:

@@ -89,8 +89,8 @@ def parse_labels(
     unlabelled : "auto", None or a value
         "auto": -1 in a `y` of whole numbers (or floats, which pandas turns them into) is
         unlabelled, unless `classes` names it, or there are no `classes` and fewer than two would
-        remain; then -1 is a class. None: only nulls are unlabelled. A value, or a list of values:
-        rows equal to one are unlabelled.
+        remain; then -1 is a class. None: only nulls are unlabelled. A value, or a list, an array or
+        a column of values: rows equal to one are unlabelled.
     classes : sequence, optional
         All classes, in the order of the codes. None: those of the labelled rows, sorted.
 
@@ -209,7 +209,8 @@ def unlabelled_marker(labels: PartialLabels, unlabelled: Any) -> Any:
     None
     """
     if not is_auto(unlabelled):
-        return unlabelled
+        is_column = hasattr(unlabelled, "__array__") and not isinstance(unlabelled, np.generic)
+        return list(markers_of(unlabelled)) if is_column else unlabelled
     return None if -1 in labels.classes.tolist() else -1
 
 
@@ -261,7 +262,7 @@ def _extra_names(known: NDArray[Any], extra: Any) -> list[Any]:
             f"extra_classes must be a whole number or a sequence of names, got {extra!r}."
         )
     if not isinstance(extra, Integral):
-        return list(extra)
+        return _plain_words(extra)
     if extra < 0:
         raise ValueError(f"extra_classes must be a whole number of at least 0, got {extra!r}.")
     if extra and known.dtype.kind == "b":
@@ -391,10 +392,17 @@ def _is_null(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _plain_dtype(known: NDArray[Any]) -> NDArray[Any]:
-    """Give objects of one kind their own dtype; strings and others stay objects."""
+    """Give objects of one kind their own dtype; strings and others stay objects of Python's."""
     if known.dtype.kind != "O" or len(known) == 0:
         return known
+    if any(issubclass(kind, np.character) for kind in set(map(type, known))):
+        known = object_array(_plain_words(known))
     kinds = {kind_of(value) for value in known}
+    if kinds & {"tuple", "list"}:
+        raise ValueError(
+            f"y has labels that are {min(kinds & {'tuple', 'list'})}s, such as {known[0]!r}; make "
+            "each a string, for example with y.map(str, na_action='ignore') of a pandas Series."
+        )
     if len(kinds) > 1:
         words = {v for v in known if isinstance(v, str)}
         fix = "make them all strings, or all numbers."
@@ -411,6 +419,11 @@ def _plain_dtype(known: NDArray[Any]) -> NDArray[Any]:
     if kinds <= {"boolean", "number"} or kinds <= {"datetime64"} or kinds <= {"timedelta64"}:
         return np.array(known.tolist())
     return known
+
+
+def _plain_words(values: Iterable[Any]) -> list[Any]:
+    """Return values with Python's strings in the place of NumPy's."""
+    return [one.item() if isinstance(one, np.character) else one for one in values]
 
 
 def refuse_other_kind(labels: PartialLabels, classes: NDArray[Any]) -> None:

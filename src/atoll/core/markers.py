@@ -114,13 +114,21 @@ def hint_at_words(labels: PartialLabels, unlabelled: Any = "auto") -> None:
 
 
 def markers_of(unlabelled: Any) -> tuple[Any, ...]:
-    """Return the values that mean unlabelled: one, or several in a list, a tuple or a set.
+    """Return the values that mean unlabelled: one, or several in a list, a set, an array, a column.
 
     Examples
     --------
-    >>> markers_of("?"), markers_of(["?", "todo"])
-    (('?',), ('?', 'todo'))
+    >>> markers_of("?"), markers_of(["?", "todo"]), markers_of(np.array(["?", "todo"]))
+    (('?',), ('?', 'todo'), ('?', 'todo'))
     """
+    if isinstance(unlabelled, Mapping):
+        raise ValueError(
+            f"unlabelled={unlabelled!r} is a {type(unlabelled).__name__}; give the values that "
+            f"mean unlabelled in a list, such as unlabelled={list(unlabelled)!r}."
+        )
+    if hasattr(unlabelled, "__array__") and not isinstance(unlabelled, np.generic):
+        listed = ("tolist", "to_list", "to_pylist")  # NumPy and pandas; polars; pyarrow
+        unlabelled = next(getattr(unlabelled, f)() for f in listed if hasattr(unlabelled, f))
     several = isinstance(unlabelled, list | tuple | set | frozenset)
     return tuple(unlabelled) if several else (unlabelled,)
 

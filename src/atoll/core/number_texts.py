@@ -30,7 +30,7 @@ SOME_CELLS = 200
 
 _POINT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE)
 _COMMA = re.compile(r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+\s*")
-_GROUPED = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d+)?\s*")
+_GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?\s*")  # 0,015 has a decimal comma
 _CODE = re.compile(r"\s*0\d+\s*")  # 007: a number would lose its zeros
 _MEASURED = re.compile(  # $12, 5.1 cm, 12 %, 80 mg/dl; P12 and 007 m are names
     r"\s*(?P<before>[$€£¥]?)\s*[+-]?(?!0\d)\d+([.,]\d+)*"
@@ -57,9 +57,9 @@ def are_numbers(values: Iterable[str]) -> bool:
 def with_numbers(frame: pd.DataFrame, columns: Sequence[str], *, known: bool) -> pd.DataFrame:
     """Return the table with numbers in place of numbers written as text; blank text becomes NaN.
 
-    A column of pandas' categories stays as it is, and so does one of many whole numbers, none of
-    them twice: they may be names of rows. Where columns are known to hold numbers, cells decide
-    alone: categories may be numbers, truth values beside blanks are 0 and 1, and all may be blank.
+    Truth values beside blanks are 0 and 1. A column of pandas' categories stays as it is, and so
+    does one of many whole numbers, none of them twice: they may be names of rows. Where columns are
+    known to hold numbers, cells decide alone: categories may be numbers, and all may be blank.
 
     Parameters
     ----------
@@ -129,6 +129,8 @@ def _are_all(values: list[Any], known: bool) -> bool:
     """Return whether all values, none of them null, are numbers, possibly written as text."""
     texts = [value for value in values if isinstance(value, str)]
     others = [value for value in values if not isinstance(value, str)]
+    if others and not texts and all(kind_of(value) == "boolean" for value in others):
+        return True
     if not values or not all(_is_number(value, known) for value in others):
         return False
     if known or not texts:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from atoll.core.blank_fill import FEW_VALUES, donors_of, fill_blank, units
-from atoll.core.category_words import BLANK, known_words_of, truth_of, words_of
+from atoll.core.category_words import BLANK, known_words_of, with_truths, words_of
 from atoll.core.column_scales import holds_numbers_alone, unlike_scales
 from atoll.core.extras import import_extra
 from atoll.core.fillings import Fillings, carrying
@@ -252,7 +252,10 @@ def apply(preprocessing: Preprocessing, frame: pd.DataFrame, fixes: Fixes = SHEL
     """
     require_known_columns(preprocessing.columns, frame)
     frame = with_numbers(frame, preprocessing.numeric, known=True)
-    not_numeric = [name for name in preprocessing.numeric if not is_numeric(frame[name])]
+    words = [name for name in preprocessing.numeric if not is_numeric(frame[name])]
+    truths = {name: _with_truths(preprocessing, frame[name]) for name in words}
+    frame = with_numbers(frame.assign(**truths), words, known=True) if words else frame
+    not_numeric = [name for name in words if not is_numeric(frame[name])]
     if not_numeric:
         raise ValueError(
             f"{columns_in_words(not_numeric)} {is_or_are(not_numeric)} not numeric, but the model "
@@ -471,16 +474,11 @@ def unreadable(
 
 
 def _with_truths(preprocessing: Preprocessing, column: pd.Series) -> pd.Series:
-    """Return cells of a column that was 0 and 1 in the fit, as truth values are, without words.
-
-    Beside a word that is no truth value, pandas leaves `TRUE` as a word.
-    """
-    spans = preprocessing.spans
-    place = preprocessing.numeric.index(str(column.name))
+    """Return a column of numbers in which words are truth values, if the fit had 0 and 1 there."""
+    spans, place = preprocessing.spans, preprocessing.numeric.index(str(column.name))
     if spans is None or not {float(spans.low[place]), float(spans.high[place])} <= {0.0, 1.0}:
         return column
-    truths = [truth_of(cell) for cell in column]
-    return column.astype(object).where([truth is None for truth in truths], truths)
+    return with_truths(column)
 
 
 def unseen(preprocessing: Preprocessing, frame: pd.DataFrame) -> dict[str, dict[str, int]]:

@@ -62,6 +62,17 @@ def shortened(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + more
 
 
+def in_line(name: str) -> str:
+    r"""Return a name as it stands in a sentence: in quotes where it is blank or breaks the line.
+
+    Examples
+    --------
+    >>> in_line("red kite"), in_line(""), in_line("two\nlines")
+    ('red kite', "''", "'two\\nlines'")
+    """
+    return name if name.strip() and name.isprintable() else repr(name)
+
+
 def told_apart(names: Sequence[str], longest: int) -> list[str]:
     """Return names on one line each, at most so long; where two begin alike, how they go on.
 

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from atoll.core.blank_markers import BLANK_MARKERS, number_in_words
-from atoll.core.number_texts import with_numbers
-from atoll.core.table_refusals import as_floats
+from atoll.core.category_words import with_truths
+from atoll.core.number_texts import as_numbers, with_numbers
+from atoll.core.table_refusals import as_floats, is_numeric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,6 +97,8 @@ def _quartiles(column: Array) -> Array:
 def numbers_of(frame: pd.DataFrame, columns: Sequence[str]) -> Array:
     """Return columns of numbers, which may be written as text, (n, q); NaN where blank."""
     frame = with_numbers(frame, columns, known=True)
+    words = {n: as_numbers(with_truths(frame[n])) for n in columns if not is_numeric(frame[n])}
+    frame = frame.assign(**words)
     return np.column_stack([np.empty((len(frame), 0)), *(as_floats(frame[n]) for n in columns)])
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from atoll.core.extras import import_extra
 from atoll.core.points import DASH, points_of
+from atoll.core.shown import in_line
 from atoll.estimators.trust import CARE, NO, YES
 from atoll.estimators.validation import remark_on_order
 from atoll.plotting import decision_map, entropy_map, probability_grid, reliability_diagram
@@ -89,7 +90,7 @@ def summarise(model: Any) -> Summary:
     if known is not None:
         n_rows, counts = known
         n_labels = int(np.sum(counts))
-        names = class_names(model.classes_)
+        names = [in_line(name) for name in class_names(model.classes_)]
         named = [f"{name} ({count})" for name, count in zip(names, counts)]
         if len(named) > MOST_CLASSES:
             named[MOST_CLASSES:] = [f"and {len(named) - MOST_CLASSES} more"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from atoll.core.blank_markers import about_blank_markers
@@ -12,6 +14,7 @@ from atoll.core.remarks import warn_user
 from atoll.core.rows import COSINE
 from atoll.core.table_fixes import FRAME
 from atoll.core.value_spans import FarValues, counting, spans_of
+from atoll.estimators.validation import LARGEST
 
 SPANS = "_spans_of_fit_"  # where an estimator keeps where its columns lie
 
@@ -40,10 +43,19 @@ class WatchesValues:
                 if counted is None
                 else counted.setdefault(id(self), FarValues(spans))
             )
-            found.add(rows)
+            found.add(_as_given(rows, X))
             if counted is None:
                 remark_on_far_values(self, found)
         return rows
+
+
+def _as_given(rows: NDArray[np.float64], X: Any) -> NDArray[np.float64]:
+    """Return rows that were read from X, with the numbers that were cut for their size."""
+    if float(np.abs(rows).max(initial=0.0)) < LARGEST:
+        return rows
+    given = np.asarray(X, dtype=np.float64)
+    is_same = np.array_equal(np.clip(given, -LARGEST, LARGEST), rows)
+    return given if is_same else rows
 
 
 def remark_on_far_values(model: Any, found: FarValues | None) -> None:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.special import entr
 
 from atoll.core.binning import bin_predictions, mean_gap
 from atoll.core.labels import PartialLabels, parse_labels
@@ -21,6 +20,7 @@ from atoll.plotting.rows import unlabelled_marker
 
 MOST_ROWS = 50_000  # of a refit: all labelled ones, and others at random
 N_BINS = 10  # of probabilities, as in `expected_calibration_error`
+LEAST = 1e-6  # share that a class missing in the other folds counts as, as in `compare_models`
 LABELS_DRAWN = 400  # sets of labels from which the calibration error by chance is found
 
 
@@ -33,6 +33,7 @@ class HeldOut(NamedTuple):
     note : why it was not done, why there were fewer folds than asked for, or that refits used a
         part of the rows; '' otherwise
     warnings : the refits' warnings, without repetition
+    shares : (m, K) shares of the classes among the labels of the other folds; None if not known
     """
 
     probabilities: NDArray[np.float64]
@@ -40,13 +41,15 @@ class HeldOut(NamedTuple):
     n_splits: int
     note: str
     warnings: tuple[str, ...]
+    shares: NDArray[np.float64] | None = None
 
 
 class Scores(NamedTuple):
     """Scores of held-out rows; log-loss is in nats, Brier is summed over classes, so in [0, 2].
 
     accuracy_low, accuracy_high : 95% Wilson interval of the accuracy
-    chance_log_loss : log-loss of predicting each class by its share of these rows
+    chance_log_loss : log-loss of predicting each class by its share of the other folds' labels, or
+        of these rows where there are no folds
     """
 
     n_rows: int
@@ -151,7 +154,7 @@ def held_out_probabilities(
         n_usable, shuffle=True, random_state=random_state, unlabelled=unlabelled
     )
     p = np.zeros((len(labels.codes), len(labels.classes)))
-    tested = np.zeros(len(labels.codes), dtype=bool)
+    shares, tested = np.zeros_like(p), np.zeros(len(labels.codes), dtype=bool)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.filterwarnings("ignore", ROW_NUMBERS)  # the fit to all rows can tell better
@@ -159,6 +162,7 @@ def held_out_probabilities(
             folds.split(X, y), total=n_usable, desc="cross-validation", disable=not progress
         ):
             known = np.flatnonzero(labels.is_labelled[train])
+            shares[test] = labels.of(train).counts / len(known)
             if needs_labels:
                 train = train[known]
             else:
@@ -176,10 +180,13 @@ def held_out_probabilities(
             p[np.ix_(test, columns)] = found
             tested[test] = True
     messages = tuple(sorted({str(warning.message) for warning in caught}))
-    return HeldOut(p[tested], labels.codes[tested].astype(np.int64), n_usable, note, messages)
+    codes = labels.codes[tested].astype(np.int64)
+    return HeldOut(p[tested], codes, n_usable, note, messages, shares[tested])
 
 
-def score(probabilities: ArrayLike, codes: ArrayLike) -> Scores:
+def score(
+    probabilities: ArrayLike, codes: ArrayLike, shares: NDArray[np.float64] | None = None
+) -> Scores:
     """Score held-out class probabilities.
 
     Parameters
@@ -187,6 +194,8 @@ def score(probabilities: ArrayLike, codes: ArrayLike) -> Scores:
     probabilities : array-like of shape (m, K)
     codes : array-like of int, shape (m,)
         Column of each row's true class.
+    shares : array of shape (m, K), default=None
+        Class shares to compare with; None takes those of `codes`.
 
     Returns
     -------
@@ -210,7 +219,8 @@ def score(probabilities: ArrayLike, codes: ArrayLike) -> Scores:
     n = len(k)
     n_right = int((p.argmax(axis=1) == k).sum())
     interval = binomtest(n_right, n).proportion_ci(method="wilson")
-    shares = np.bincount(k, minlength=p.shape[1]) / n
+    if shares is None:
+        shares = np.tile(np.bincount(k, minlength=p.shape[1]) / n, (n, 1))
     with np.errstate(divide="ignore"):  # a certain but wrong prediction costs infinity
         log_loss = -np.log(p[np.arange(n), k]).mean()
     return Scores(
@@ -219,7 +229,7 @@ def score(probabilities: ArrayLike, codes: ArrayLike) -> Scores:
         accuracy_low=float(interval.low),
         accuracy_high=float(interval.high),
         log_loss=float(log_loss),
-        chance_log_loss=float(entr(shares).sum()),
+        chance_log_loss=float(-np.log(np.maximum(shares[np.arange(n), k], LEAST)).mean()),
         brier=brier_score(p, k),
         calibration_error=expected_calibration_error(p, k),
     )

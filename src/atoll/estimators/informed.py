@@ -19,7 +19,7 @@ from atoll.core.fillings import Fillings, fillings_of
 from atoll.core.labels import PartialLabels, object_array
 from atoll.core.progress import QUICK, seconds_until_shown
 from atoll.core.row_names import index_in_fit, names_in_fit
-from atoll.core.shown import aligned, percent, readable
+from atoll.core.shown import aligned, in_line, percent, readable
 from atoll.estimators import knowledge
 from atoll.estimators.far_rows import by_chunks
 from atoll.estimators.knowledge import ALONE, read_class_prior, read_groups
@@ -188,7 +188,7 @@ class Shares(NamedTuple):
 def _class_in_words(name: Any) -> str:
     """Return a class as it stands before a number, which another number would run into."""
     if isinstance(name, str):
-        return f"{name}:" if name[-1:].isdigit() else name
+        return f"{name}:" if name[-1:].isdigit() and name.isprintable() else in_line(name)
     return f"class {name}:"
 
 

@@ -24,7 +24,7 @@ from atoll.core.graphs import neighbour_graph
 from atoll.core.labels import as_objects, parse_labels, with_gaps
 from atoll.core.progress import progress_bar
 from atoll.core.rows import COSINE, rescaled, row_squares, stacked, unit_rows
-from atoll.core.shown import aligned, readable
+from atoll.core.shown import aligned, in_line, readable
 from atoll.estimators.knowledge import read_class_prior
 from atoll.models.label_pulls import label_pulls
 from atoll.plotting.palette import class_names
@@ -124,14 +124,14 @@ class RowExplanation(NamedTuple):
 
     def headline(self) -> str:
         """Return what is predicted, in a sentence."""
-        names, order = class_names(self.classes), np.argsort(-self.proba, kind="stable")
+        names, order = _names(self.classes), np.argsort(-self.proba, kind="stable")
         first, second = order[:2]
         if self.classes.dtype.kind in "biuf":  # a number alone does not read as a class
             names = [f"class {name}" for name in names]
         said = f"{names[first]} with probability {_short_of_certain(self.proba[first])}"
         said += f", then {names[second]} with {_short_of_certain(self.proba[second])}."
         if self.own_label is not None:
-            own = class_names([self.own_label])[0]
+            own = _names([self.own_label])[0]
             said += f" It, or a row just like it, was labelled {own} in the fit."
         if self.words:
             said += f" Its words of most weight: {', '.join(self.words)}."
@@ -185,7 +185,7 @@ class RowExplanation(NamedTuple):
         first : int, default=0
             Number of the first row: 0 as in an array, 1 as in a file.
         """
-        name = class_names(self.classes)[self.code]
+        name = _names(self.classes)[self.code]
         has_pulls = any(label.pull is not None for label in self.near)
         has_fits = any(label.without is not None for label in self.near)
         header = ["row", "label", "steps", "distance"]
@@ -196,7 +196,7 @@ class RowExplanation(NamedTuple):
         rows = [
             [
                 name,
-                class_names([label.label])[0],
+                _names([label.label])[0],
                 "no path" if label.n_steps < 0 else str(label.n_steps),
                 _distance(label),
                 *(["-" if label.pull is None else _pull(label.pull)] * has_pulls),
@@ -213,7 +213,7 @@ class RowExplanation(NamedTuple):
 
     def summary(self) -> str:
         """Return what the labels listed contribute together, in a sentence or two."""
-        n, name = len(self.near), class_names(self.classes)[self.code]
+        n, name = len(self.near), _names(self.classes)[self.code]
         these = f"these {n} labels" if n > 1 else "this label"
         said = [self._about_ways()]
         pulls = [label.pull for label in self.near if label.pull is not None]
@@ -240,7 +240,7 @@ class RowExplanation(NamedTuple):
 
     def _about_pulls(self, pulls: list[float]) -> list[str]:
         """Say what pulls add up to, and how they relate to the probability."""
-        name = class_names(self.classes)[self.code]
+        name = _names(self.classes)[self.code]
         towards = sum(pull for pull in pulls if pull > 0) + self.others.towards
         away = -sum(pull for pull in pulls if pull < 0) + self.others.away
         then = "" if self.before is None else f"was {self.before:.2f} before any label and "
@@ -268,7 +268,7 @@ class RowExplanation(NamedTuple):
 
     def _crosswise(self) -> list[str]:
         """Say why labels of other classes pull towards the class, or its own away, if any do."""
-        name, own = class_names(self.classes)[self.code], as_objects(self.classes)[self.code]
+        name, own = _names(self.classes)[self.code], as_objects(self.classes)[self.code]
         shown = [label for label in self.near if abs(label.pull or 0.0) >= LEAST_PULL]
         for_it = [label for label in shown if label.label != own and (label.pull or 0.0) > 0]
         against = [label for label in shown if label.label == own and (label.pull or 0.0) < 0]
@@ -363,6 +363,11 @@ def explain_row(
         others=others,
         before=_before(model, int(np.argmax(proba))),
     )
+
+
+def _names(classes: Any) -> list[str]:
+    """Return classes as they stand in a sentence."""
+    return [in_line(name) for name in class_names(classes)]
 
 
 def _before(model: Any, code: int) -> float:

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from atoll.core.markers import markers_of
+
 LONG = 1000
 """An array with fewer entries is not packed."""
 
@@ -73,7 +75,12 @@ def packed(model: Any) -> Any:
     if not hasattr(model, "saves"):  # not one of our estimators
         return model
     words = {name: pack_words(value) for name, value in vars(model).items()}
-    changed = {name: value for name, value in words.items() if isinstance(value, PackedWords)}
+    changed: dict[str, Any] = {
+        name: value for name, value in words.items() if isinstance(value, PackedWords)
+    }
+    markers = vars(model).get("unlabelled")
+    if hasattr(markers, "__array__") and not isinstance(markers, np.ndarray | np.generic):
+        changed["unlabelled"] = list(markers_of(markers))  # a column of pandas is not plain data
     if not changed:
         return model
     found = copy.copy(model)

@@ -368,7 +368,7 @@ class SemiSupervisedClassifier(ClassifierMixin, Estimator):
         """Return what the verdict is to name: the warnings, and classes with a single label."""
         said = [one.removeprefix(f"{type(self).__name__}: ") for some in heard for one in some]
         counts = self._counts_of_fit[1]
-        return *dict.fromkeys(said), *about_single_labels(self.classes_.tolist(), counts)
+        return *dict.fromkeys(said), *about_single_labels(self.classes_, counts)
 
     @by_chunks
     def predict(self, X: Any) -> NDArray[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from atoll.core.points import in_points
+from atoll.plotting.palette import class_names
 
 YES, CARE, NO = "yes", "with care", "no"
 FIRST_LINES = {
@@ -71,7 +72,10 @@ def about_single_labels(classes: Iterable[Any], counts: Iterable[int]) -> tuple[
         return ()
     if len(single) == len(labels):
         return ("every class has one label, and all rests on those. Fix: label more rows.",)
-    names = [repr(name) for name in single]
+    names = [
+        repr(shown) if isinstance(name, str) else shown
+        for name, shown in zip(single, class_names(single))
+    ]
     if len(names) == 1:
         return (
             f"class {names[0]} has one label: what is said of it rests on that one row. Fix: label "

@@ -59,6 +59,7 @@ _ROWS_SHOWN = 10  # rows listed, to be labelled or looked at
 _MANY_ROWS = 20_000  # rows that are predicted at a time, where that is shown
 _MOST_BARS = 40  # classes of the bar chart; of more there is the table alone
 _COLUMNS_SHOWN = 5  # columns of each listed row
+_ROUNDING = 1e-9  # of the log-loss of a model that says the classes' shares
 _HALF_PAGE = (5.2, 4.2)  # inches; small, so that text is legible at half the page, and on a phone
 
 
@@ -373,7 +374,7 @@ def _calibration(
     section["warnings"] = held_out.warnings
     if held_out.n_splits == 0:
         return section
-    scores = score(held_out.probabilities, held_out.codes)
+    scores = score(held_out.probabilities, held_out.codes, held_out.shares)
     rng = np.random.default_rng(random_state)
     by_chance = calibration_error_by_chance(held_out.probabilities, rng)
     section["scores"] = scores
@@ -383,7 +384,7 @@ def _calibration(
     section["verdict"] = _calibration_verdict(scores, by_chance, claimed)
     section["confusion"] = confusion_section(held_out.probabilities, held_out.codes, names)
     section["few"] = scores.n_rows < FEW_ROWS
-    section["worse_than_chance"] = scores.log_loss > scores.chance_log_loss
+    section["worse_than_chance"] = scores.log_loss > scores.chance_log_loss + _ROUNDING
     is_wrong = held_out.probabilities.argmax(axis=1) != held_out.codes
     section["sure_and_wrong"] = bool((held_out.probabilities[is_wrong] >= SURE).any())
     axes = new_axes(*_HALF_PAGE)
