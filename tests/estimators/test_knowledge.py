@@ -25,7 +25,13 @@ from atoll.estimators import (
 )
 from atoll.estimators.graph_rows import RowGraph
 from atoll.estimators.informed import PROVISO, Shares, Suspects, looks_picked
-from atoll.estimators.knowledge import read_class_prior, read_groups, read_weights
+from atoll.estimators.knowledge import (
+    counted_by_groups,
+    read_class_prior,
+    read_groups,
+    read_weights,
+    with_groups,
+)
 from atoll.estimators.probit_gp import ProbitGPClassifier
 from atoll.kernels.graph_spectral import graph_modes
 from atoll.models import graph_gp
@@ -479,9 +485,12 @@ def test_few_doubts_send_nobody_through_all_labels():
 
 def test_labels_that_a_group_spreads_are_not_doubted_nor_support_each_other(crescents):
     X, truth, y = crescents
-    model = fit(GraphGPClassifier, X, y, groups=in_groups(truth, 5))
+    groups = in_groups(truth, 5)
+    model = fit(GraphGPClassifier, X, y, groups=groups)
     known = np.flatnonzero([label is not None for label in y])
-    assert np.array_equal(np.sort(model.suspect_labels().rows), known)
+    first = known[np.sort(np.unique(groups[known], return_index=True)[1])]  # speaks for its group
+    assert len(first) < len(known)
+    assert np.array_equal(np.sort(model.suspect_labels().rows), first)
     with pytest.raises(TypeError, match=r"^suspect_labels\(5\).*suspect_labels\(\).rows\[:5\]"):
         model.suspect_labels(5)
 
@@ -748,3 +757,52 @@ def test_a_row_of_which_nothing_is_known_has_the_known_shares(n_classes):
     draws = model.posterior_.draws(rows, 4000, np.random.default_rng(1))
     np.testing.assert_allclose(draws.mean(axis=0), model.predict_proba(rows), atol=0.03)
     assert np.abs(model.posterior_.intercepts).max() > 0.5
+
+
+@BOTH
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_labels_of_all_rows_of_a_group_say_what_one_of_them_says(kind, n_classes):
+    rng = np.random.default_rng(0)
+    of_group = np.arange(30) % n_classes
+    centres = 2.0 * rng.standard_normal((30, 4)) + of_group[:, None]
+    groups = np.repeat(np.arange(30), 6)
+    X = centres[groups] + 0.2 * rng.standard_normal((180, 4))
+    every = np.where(groups < 20, of_group[groups], -1)
+    first = np.arange(180) % 6 == 0
+    one = np.where(first, every, -1)
+    all_told, once = (fit(kind, X, y, groups=groups) for y in (every, one))
+    np.testing.assert_allclose(all_told.predict_proba(X), once.predict_proba(X), atol=1e-6)
+    assert len(all_told.suspect_labels().rows) == 20  # labels that nobody gives twice
+
+
+def test_the_error_among_new_groups_is_not_that_of_rows_whose_group_is_known():
+    """Rows of a patient are told by others of the patient; those of a new one are not."""
+    errors, estimates = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        of_group = rng.integers(0, 2, 80)
+        centres = 1.5 * rng.standard_normal((80, 4))
+        centres[:, 0] += of_group
+        groups = np.repeat(np.arange(80), 8)
+        X = centres[groups] + 0.2 * rng.standard_normal((640, 4))
+        y = np.where(groups < 24, of_group[groups], -1)
+        new = np.flatnonzero(groups >= 40)[::8]
+        model = fit(AtollClassifier, X[groups < 40], y[groups < 40], groups=groups[groups < 40])
+        errors.append(np.mean(model.predict(X[new]) != of_group[groups[new]]))
+        estimates.append(model.estimate_error(X[new]).error)
+    assert np.mean(errors) > 0.2
+    assert np.mean(estimates) == pytest.approx(np.mean(errors), abs=0.12)
+
+
+def test_rows_of_a_group_that_have_only_their_class_in_common_count_in_full():
+    rng = np.random.default_rng(3)
+    truth = np.repeat([0, 1], 200)
+    X = rng.standard_normal((400, 3)) + truth[:, None]
+    groups = np.arange(400) // 10
+    labels = parse_labels(np.where(np.arange(400) % 2 == 0, truth, -1))
+    labels = with_groups(labels, groups.tolist(), groups)
+    counted = counted_by_groups(X, labels)
+    assert counted.weights[labels.is_labelled].mean() > 0.9
+    near = counted_by_groups(0.01 * X + groups[:, None], labels)
+    assert near.weights[labels.is_labelled].max() < 0.12
+    np.testing.assert_allclose(near.as_given().weights, labels.is_labelled)

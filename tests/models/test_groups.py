@@ -6,9 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from atoll.models.average import pooling
-from atoll.models.groups import group_proba
+from atoll.models.groups import correlation_within, group_proba
 
 
 def some_draws(rng, n_draws, n_rows, n_classes):
@@ -119,3 +120,59 @@ def test_shifted_probabilities_are_near_those_given_the_number_of_rows_of_a_clas
 def test_shares_that_are_met_already_need_no_intercept():
     p = np.random.default_rng(0).dirichlet([1.0, 2.0, 3.0], size=50)
     np.testing.assert_allclose(pooling.intercepts_for(p, p.mean(axis=0)), 0.0, atol=1e-7)
+
+
+# How alike the rows of a group are ----------------------------------------------------------------
+
+
+def clustered(seed, between, n_groups=60, size=8, d=4):
+    """Rows of groups of two classes, with their groups and classes; variance one within groups."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(n_groups), size)
+    class_of = rng.integers(0, 2, n_groups)
+    centres = between * rng.standard_normal((n_groups, d)) + 3.0 * class_of[:, None]
+    return centres[groups] + rng.standard_normal((len(groups), d)), groups, class_of[groups]
+
+
+@pytest.mark.parametrize("between", [0.0, 0.5, 1.0, 4.0])
+def test_the_correlation_of_groups_is_the_share_of_variance_between_them(between):
+    found = [correlation_within(*clustered(seed, between)) for seed in range(10)]
+    assert np.mean(found) == pytest.approx(between**2 / (1.0 + between**2), abs=0.03)
+
+
+def test_the_correlation_of_one_column_is_that_of_analysis_of_variance():
+    rng = np.random.default_rng(0)
+    sizes, class_of = np.array([3, 1, 4, 2, 5]), np.array([0, 0, 1, 1, 1])
+    groups = np.repeat(np.arange(5), sizes)
+    x, codes = rng.standard_normal(15) + groups, class_of[groups]
+    groups_of = [x[groups == g] for g in range(5)]
+    classes_of = [x[codes == k] for k in range(2)]
+    within = sum(((part - part.mean()) ** 2).sum() for part in groups_of) / (15 - 5)
+    between = sum(
+        len(part) * (part.mean() - x[codes == k].mean()) ** 2
+        for part, k in zip(groups_of, class_of)
+    ) / (5 - 2)
+    size = (15 - (9 + 1) / len(classes_of[0]) - (16 + 4 + 25) / len(classes_of[1])) / (5 - 2)
+    expected = (between - within) / (between + (size - 1) * within)
+    assert 0 < expected < 1
+    assert correlation_within(x[:, None], groups, codes) == pytest.approx(expected)
+    order = rng.permutation(15)
+    again = correlation_within(5.0 - 3.0 * x[order, None], groups[order], codes[order])
+    assert again == pytest.approx(expected)
+
+
+def test_the_correlation_of_sparse_rows_is_that_of_dense_ones_of_like_scale():
+    X, groups, codes = clustered(0, 1.0)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    expected = correlation_within(X, groups, codes)
+    assert correlation_within(sparse.csr_array(X), groups, codes) == pytest.approx(expected)
+
+
+def test_equal_rows_are_wholly_alike_and_so_are_those_of_which_nothing_can_be_told():
+    groups = np.repeat(np.arange(6), 3)
+    rows = np.random.default_rng(0).standard_normal((6, 2))[groups]
+    assert correlation_within(rows, groups, groups % 2) == 1.0
+    assert correlation_within(np.ones((18, 2)), groups, groups % 2) == 1.0
+    assert correlation_within(rows, np.arange(18), groups % 2) == 1.0  # no group has two rows
+    two = np.repeat([0, 1], 9)  # a group a class: what classes differ by counts
+    assert correlation_within(np.random.default_rng(1).random((18, 2)) + two[:, None], two, two) > 0

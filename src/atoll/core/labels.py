@@ -38,8 +38,9 @@ class PartialLabels(NamedTuple):
     weights : (n,) how much each label counts; zero where unlabelled; None: one each
     groups : (n,) int, rows with the same number share a class; -1: the row is in no group; None: no
         row is in one
-    is_spread : (n,) bool, rows that were given the label of another row of their group; None: no
-        labelled row shares its group
+    is_spread : (n,) bool, rows for whose label another row of their group speaks: they were given
+        its label, or have the same; None: no labelled row shares its group
+    shared : (n,) what is left of each weight, since rows of a group tell much the same; None: all
     """
 
     codes: NDArray[np.intp]
@@ -49,12 +50,19 @@ class PartialLabels(NamedTuple):
     weights: NDArray[np.float64] | None = None
     groups: NDArray[np.intp] | None = None
     is_spread: NDArray[np.bool_] | None = None
+    shared: NDArray[np.float64] | None = None
 
     def of(self, rows: NDArray[Any]) -> PartialLabels:
         """Return the labels of some rows, given as a mask or as places."""
         more = (None if part is None else part[rows] for part in self[3:])
         codes = self.codes[rows].astype(np.intp, copy=False)
         return PartialLabels(codes, self.is_labelled[rows], self.classes, *more)
+
+    def as_given(self) -> PartialLabels:
+        """Return the labels with the weights that they would have without others of their group."""
+        if self.shared is None or self.weights is None:
+            return self
+        return self._replace(weights=self.weights / self.shared, shared=None)
 
     @property
     def n_labelled(self) -> int:

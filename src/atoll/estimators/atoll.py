@@ -36,6 +36,7 @@ from atoll.estimators.graph_rows import (
     usable_rows,
 )
 from atoll.estimators.informed import InformedClassifier, likely_wrong
+from atoll.estimators.knowledge import counted_by_groups
 from atoll.estimators.label_records import label_counts, record_of_assumptions, told_of
 from atoll.estimators.near_labels import (
     judged,
@@ -339,7 +340,7 @@ class AtollClassifier(WatchesValues, InformedClassifier):
         """Put the rows on graphs, and weigh the assumptions by the labels."""
         recipe, rng = self._recipe(), generator(self.random_state)
         memory, n, most = self._remembered(X), X.shape[0], self.max_graph_rows
-        metric = metric_of(X, self.metric)
+        metric, labels = metric_of(X, self.metric), counted_by_groups(X, labels)
         usable = usable_rows(X, metric)
         labelled = usable_labels(some_labels(rng, labels, recipe.graph.choice.most_labels), usable)
         kept = memory.get(

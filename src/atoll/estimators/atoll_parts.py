@@ -194,7 +194,7 @@ def column_views(data: Rows, n_landmarks: int, constant: float, n_lone: int) -> 
         return seen
     told = told_of(data.labels)
     some = told[part_of_labels(np.random.default_rng(0), data.codes[told], MOST_VOTES)]
-    labels, K = data.labels.of(some), len(data.labels.classes)
+    labels, K = data.labels.of(some).as_given(), len(data.labels.classes)
     found = most_telling(ranked.labelled[some], labels.codes, K, n_lone, labels.weights)
     return seen | {of_column(int(j)): ranked.sum_over(constant, np.array([j])) for j in found}
 
@@ -202,7 +202,7 @@ def column_views(data: Rows, n_landmarks: int, constant: float, n_lone: int) -> 
 def telling(view: View, data: Rows, recipe: RegressionRecipe) -> Regression:
     """Regress the labels that can be left out on one view."""
     some = told_of(data.labels)
-    given = data.labels.of(some)
+    given = data.labels.of(some).as_given()
     features, counts = at_labels(view, data)[some], counts_of_left_out(given)
     K = len(given.classes)
     return regress(features, given.codes, K, counts, recipe, given.weights)
@@ -210,14 +210,14 @@ def telling(view: View, data: Rows, recipe: RegressionRecipe) -> Regression:
 
 def log_left_out(view: View, data: Rows, recipe: RegressionRecipe) -> float:
     """Return the log probability of the labels, each regressed on the others, on one view."""
-    given = data.labels.of(told_of(data.labels))
+    given = data.labels.of(told_of(data.labels)).as_given()
     told = telling(view, data, recipe).held_out
     return label_regression.log_probability(told, given.codes, counts_of_left_out(given))
 
 
 def regressions(seen: Mapping[str, View], data: Rows, recipe: RegressionRecipe) -> Regressions:
     """Regress the labels on every view, those of groups as well, and weigh the views."""
-    labels, given = data.labels, data.labels.of(told_of(data.labels))
+    labels, given = data.labels, data.labels.of(told_of(data.labels)).as_given()
     K, counts = len(labels.classes), counts_of_left_out(given)
     parts = [telling(view, data, recipe) for view in seen.values()]
     found = label_regression.weigh(

@@ -29,6 +29,7 @@ from atoll.estimators.graph_rows import (
     with_rows_apart,
 )
 from atoll.estimators.informed import InformedClassifier
+from atoll.estimators.knowledge import counted_by_groups
 from atoll.estimators.label_records import foretold_by_graph, record_of_graph
 from atoll.estimators.parameters import (
     COMMON,
@@ -52,6 +53,8 @@ from atoll.models.graph_recipe import RECIPE, Recipe
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+
+HALF = 0.5  # how much alike rows of a group are taken to be, if only their distances are known
 
 
 class GraphGPClassifier(InformedClassifier):
@@ -220,6 +223,7 @@ class GraphGPClassifier(InformedClassifier):
 
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
         recipe, rng = self._recipe(), generator(self.random_state)
+        labels = counted_by_groups(X, labels, HALF if self._is_pairwise() else None)
         usable = usable_rows(X, self.metric)
         labelled = some_labels(rng, labels, recipe.choice.most_labels)
         labelled = usable_labels(labelled, usable)

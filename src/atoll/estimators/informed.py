@@ -225,8 +225,9 @@ class InformedClassifier(Classifier):
             Weights of unlabelled rows do not matter. None: one each.
         groups : (n,) of words or numbers, default=None
             Rows of the same group share a class, like those of one patient or document: one label
-            in a group is that of all its rows, and unlabelled groups are classified together. None,
-            NaN or NA: the row is in no group.
+            in a group is that of all its rows, and unlabelled groups are classified together. The
+            more alike its rows are, the less each of its labels counts. None, NaN or NA: the row is
+            in no group.
 
         Returns
         -------
@@ -500,7 +501,7 @@ class InformedClassifier(Classifier):
         """Return the labels with the probability that each is wrong, the most suspect first.
 
         Each label is compared with all the others, any of which may be wrong as well; how many are
-        is learnt at the same time. Rows with the label of their group are left out.
+        is learnt at the same time. Of the labels of a group one is listed, for all of them.
 
         Rows are shown by name if the data of the fit have an index of names: that of a data frame
         X, or of a series y if an earlier step of a pipeline has turned X into an array. If the

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from atoll.core.labels import PartialLabels
 from atoll.core.near_names import did_you_mean
 from atoll.core.remarks import warn_user
+from atoll.models.groups import correlation_within
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -151,7 +152,9 @@ def _spread(labels: PartialLabels, rows: NDArray[np.bool_], of_group: Index) -> 
     weights, is_chosen = labels.weights, labels.is_chosen
     known = labels.is_labelled & (groups != ALONE)
     n_labels = np.bincount(groups[known], minlength=len(of_group))
-    is_shared = rows.any() or (n_labels > 1).any()  # else each label is that of its row alone
+    first = np.zeros(len(known), bool)
+    first[np.flatnonzero(known)[np.unique(groups[known], return_index=True)[1]]] = True
+    is_spread = rows | (known & ~first)  # of several labels of a group one speaks for the others
     if weights is not None:
         total = np.bincount(groups[known], weights[known], minlength=len(of_group))
         mean = total / np.maximum(n_labels, 1)
@@ -164,8 +167,36 @@ def _spread(labels: PartialLabels, rows: NDArray[np.bool_], of_group: Index) -> 
         is_labelled=labels.is_labelled | rows,
         weights=weights,
         is_chosen=is_chosen,
-        is_spread=rows if is_shared else None,
+        is_spread=is_spread if is_spread.any() else None,
     )
+
+
+def counted_by_groups(
+    X: Any, labels: PartialLabels, correlation: float | None = None
+) -> PartialLabels:
+    """Return labels of which those of a group count less, the more alike its rows are.
+
+    All rows of a patient have the patient's class, and where they hardly differ they tell no more
+    of other patients than one of them: m labels count as m / (1 + ρ (m − 1)).
+
+    Parameters
+    ----------
+    X : (n, d) rows
+    correlation : ρ; None: that of the labelled rows
+    """
+    if labels.is_spread is None:
+        return labels
+    assert labels.groups is not None
+    known = np.flatnonzero(labels.is_labelled)
+    own = labels.groups[known]
+    own = np.where(own == ALONE, own.max() + 1 + np.arange(len(own)), own)
+    own = np.unique(own, return_inverse=True)[1]
+    if correlation is None:
+        correlation = correlation_within(X[known], own, labels.codes[known])
+    shared = np.ones(len(labels.codes))
+    shared[known] = 1.0 / (1.0 + correlation * (np.bincount(own)[own] - 1))
+    weights = labels.is_labelled.astype(float) if labels.weights is None else labels.weights
+    return labels._replace(weights=weights * shared, shared=shared)
 
 
 def read_groups(groups: Any, n_rows: int) -> tuple[list[Any], Index]:

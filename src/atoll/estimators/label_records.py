@@ -116,16 +116,14 @@ def _of_given_labels(record: LabelRecord, labels: PartialLabels) -> LabelRecord:
 
     None of them is held out; a part of them, drawn with a fixed seed, is compared.
     """
-    given = np.arange(len(record.codes))
-    if labels.is_spread is not None:
-        given = np.flatnonzero(~labels.is_spread)
-    codes = record.codes[given]
+    given = told_of(labels)
+    codes, weights = record.codes[given], labels.of(given).as_given().weights
     return record._replace(
         rows=record.rows[given],
         codes=codes,
         part=part_of_labels(np.random.default_rng(0), codes, AVERAGE_RECIPE.most_labels),
         features=tuple(values[given] for values in record.features),
-        weights=None if record.weights is None else record.weights[given],
+        weights=weights,
         is_random=None if record.is_random is None else record.is_random[given],
     )
 
@@ -157,7 +155,7 @@ def foretold_by_graph(
     picked nor given by a group.
     """
     told = told_of(labels)
-    given = labels.of(told)
+    given = labels.of(told).as_given()
     counts = counts_left_out(given.codes, label_counts(given))
     some = np.flatnonzero(counts)
     if len(np.unique(given.codes[some])) < 2:

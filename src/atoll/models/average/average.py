@@ -197,8 +197,8 @@ class AveragePosterior(NamedTuple):
         if self.intercepts is None:
             return surer
         moved = pooling.shifted(surer, self.intercepts)
-        unreached = (out == nothing).all(axis=1)  # these have the known shares already
-        return np.where(unreached[:, None], surer, moved)
+        unreached = np.all(out == nothing, axis=1, keepdims=True)  # they have the known shares
+        return np.where(unreached, surer, moved)
 
     def draws(self, X: Any, n: int, rng: np.random.Generator) -> Array:
         """Return n joint draws of the class probabilities; X (m, d) -> (n, m, K).
@@ -242,7 +242,7 @@ class AveragePosterior(NamedTuple):
         after /= after.sum(axis=1, keepdims=True)
         back = None if self.intercepts is None else -self.intercepts
         before = pooling.sharpened(pooling.shifted(after, back), self.shares, 1.0 / self.sharpness)
-        before = np.where(reached.any(axis=0)[:, None], before, after)
+        before = np.where(np.any(reached, axis=0)[:, None], before, after)
         return pooling.carried(out, before, after)
 
     def _scaled(self, X: Any) -> Any:
