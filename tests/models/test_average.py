@@ -200,9 +200,10 @@ def test_evidence_of_shares_sums_to_one_over_labellings(n_classes):
 
 def test_shares_are_unknown_or_all_the_same():
     codes, K = np.array([0, 0, 1, 0]), 2
-    equal = 1.0 / (1.0 + factorial(3) * factorial(1) / factorial(5) * K**4)  # given the labels
-    found = average.evidence_of_shares(codes, K)
-    assert np.exp(found) == pytest.approx(0.5 * (0.5**4 + factorial(3) / factorial(5)))
+    prior, found = average.EQUAL_SHARES, average.evidence_of_shares(codes, K)
+    parts = np.array([prior * 0.5**4, (1.0 - prior) * factorial(3) / factorial(5)])
+    equal = parts[0] / parts.sum()  # given the labels
+    assert np.exp(found) == pytest.approx(parts.sum())
     for k in range(K):
         step = average.evidence_of_shares(np.append(codes, k), K) - found
         unknown = average.smoothed_shares(codes, K)[k]
@@ -215,7 +216,7 @@ def test_labels_picked_class_by_class_are_likely_if_rows_tell_nothing(n_classes)
     for n_each in (1, 2, 5):
         codes = np.repeat(np.arange(n_classes), n_each)
         guess = -len(codes) * np.log(n_classes)
-        assert guess - np.log(2.0) <= average.evidence_of_shares(codes, n_classes) < guess
+        assert guess + np.log(average.EQUAL_SHARES) <= average.evidence_of_shares(codes, n_classes) < guess
     one = average.evidence_of_shares(np.arange(n_classes), n_classes)
     unknown = gammaln(n_classes) - gammaln(2 * n_classes)
     assert one - average.equal_shares_ahead(n_classes) == pytest.approx(unknown)

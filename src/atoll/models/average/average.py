@@ -36,6 +36,7 @@ FARTHEST = 1e60  # of a scaled column: squares of it are numbers
 WIDTH = 1000  # numbers that a row takes while it is predicted, about
 LEAST_SHARE_WEIGHT = 1e-9  # so that a row that no assumption reaches has the shares
 SHARE_COUNT = 1.0  # of each class, before any label: all shares are equally likely (Laplace)
+EQUAL_SHARES = 0.1  # probability that labels were picked class by class, with equal shares
 
 
 class Head(Protocol):
@@ -268,8 +269,8 @@ def amplitude_prior(belief: Belief, amplitudes: Array) -> Array:
 def evidence_of_shares(codes: Codes, n_classes: int, label_weights: Array | None = None) -> float:
     """Return the log probability of labels that rows say nothing of.
 
-    The shares of the classes are either unknown or, as where labels are picked class by class, all
-    the same: each as likely as the other.
+    The shares of the classes are unknown or, as where labels are picked class by class, all the
+    same.
     """
     counts = np.bincount(codes, label_weights, minlength=n_classes)
     prior = np.full(n_classes, SHARE_COUNT)
@@ -279,7 +280,7 @@ def evidence_of_shares(codes: Codes, n_classes: int, label_weights: Array | None
         + np.sum(gammaln(prior + counts) - gammaln(prior))
     )
     equal = -counts.sum() * np.log(n_classes)
-    return float(np.logaddexp(unknown, equal) - np.log(2.0))
+    return float(np.logaddexp(np.log1p(-EQUAL_SHARES) + unknown, np.log(EQUAL_SHARES) + equal))
 
 
 def equal_shares_ahead(n_classes: int) -> float:
@@ -291,7 +292,7 @@ def equal_shares_ahead(n_classes: int) -> float:
     Examples
     --------
     >>> round(equal_shares_ahead(2), 3), round(equal_shares_ahead(10), 3)
-    (0.223, 2.846)
+    (0.049, 1.447)
     """
     unknown = float(gammaln(n_classes) - gammaln(2 * n_classes))
     return evidence_of_shares(np.arange(n_classes), n_classes) - unknown
