@@ -427,3 +427,76 @@ def test_where_every_row_has_a_label_nothing_is_asked(folder):
     assert "Every row has a label." in said
     assert "predicted" not in said
     assert "--answers" not in said
+
+
+def with_marks(folder, names, mark, *more):
+    """Fit the table with other names for its classes, and a mark in the place of blank cells."""
+    table = pd.read_csv(folder / "table.csv")
+    table["kind"] = [names.get(kind, mark) for kind in table["kind"]]
+    table.to_csv(folder / "marked.csv", index=False)
+    model = folder / "marked.atoll"
+    succeed("fit", folder / "marked.csv", "--target", "kind", "--out", model, "--quiet",
+            "--model", "graph-gp", "--set", "n_draws=40", *more)  # fmt: skip
+    return model, folder / "marked.csv"
+
+
+@pytest.mark.parametrize(
+    ("names", "mark", "more"),
+    [
+        ({"cat": 0, "dog": 1}, -1, ()),
+        ({"cat": 0, "dog": 1}, -9, ("--unlabelled", "-9")),
+        ({"cat": "cat", "dog": "dog"}, "?", ("--unlabelled", "?")),
+        ({"cat": "cat", "dog": "dog"}, "later", ("--unlabelled", "?", "--unlabelled", "later")),
+    ],
+)
+def test_what_meant_unlabelled_in_the_fit_does_so_ever_after(folder, names, mark, more):
+    model, data = with_marks(folder, names, mark, *more)
+    said = succeed("next", model, data, "-n", 2, "--labelled", folder / "done.csv")
+    assert "of 36 unlabelled rows" in said
+    assert pd.read_csv(folder / "done.csv")["kind"].astype(str).value_counts()[str(mark)] == 36
+    fit = shlex.split(re.findall(r"`atoll (fit [^`]*)`", said)[0])
+    succeed(*fit[:-1], folder / "final.atoll", "--quiet")
+    assert len(load_model(folder / "final.atoll").estimator.classes_) == 2
+    said = succeed("score", model, data)
+    assert "36 rows without a label are left out." in said
+    assert "does not know" not in said
+    frame = pd.DataFrame({"row": [9, 10], "kind": [mark, names["cat"]]})
+    frame.to_csv(folder / "answers.csv", index=False)
+    said = succeed("next", model, data, "--answers", folder / "answers.csv")
+    assert "1 answer taken" in said
+
+
+def test_files_of_before_that_was_kept_are_opened(folder):
+    bundle = load_model(folder / "m.atoll")
+    assert bundle.unlabelled == []
+    save_model(bundle._replace(unlabelled=None), folder / "m.atoll")
+    assert "of 36 unlabelled rows" in succeed("next", folder / "m.atoll", folder / "table.csv")
+
+
+@pytest.mark.parametrize("classes", [(0, 1), (False, True)])
+def test_a_word_among_answers_leaves_the_others_of_the_classes_type(folder, classes):
+    model, data = with_marks(folder, dict(zip(["cat", "dog"], classes)), None)
+    assert load_model(model).estimator.classes_.tolist() == list(classes)
+    frame = pd.DataFrame({"row": [9, 10, 11], "kind": [str(classes[0]), str(classes[1]), "?"]})
+    frame.to_csv(folder / "answers.csv", index=False)
+    base = ("next", model, data, "--answers", folder / "answers.csv")
+    said = succeed(*base)
+    assert "2 answers taken" in said
+    frame.assign(kind=[str(classes[0]), "7", "?"]).to_csv(folder / "answers.csv", index=False)
+    assert "--new-class 7" in fail(*base)
+    if classes[0] is not False:
+        done = folder / "done.csv"
+        assert "2 answers taken" in succeed(*base, "--new-class", 7, "--labelled", done)
+        assert sorted(pd.read_csv(done)["kind"].dropna().unique()) == [0, 1, 7]
+
+
+def test_a_word_in_the_table_where_classes_are_numbers_is_refused_with_the_fix(folder):
+    model, data = with_marks(folder, {"cat": 0, "dog": 1}, None)
+    table = pd.read_csv(data, dtype=str)
+    table.loc[20, "kind"] = "?"
+    table.to_csv(data, index=False)
+    said = fail("next", model, data)
+    assert "has the word '?', and the classes are 0, 1: leave such cells blank, or fit" in said
+    said = succeed("score", model, data)
+    assert "1 other row is of a class that the model does not know (?)" in said
+    assert "of 4 rows" in said

@@ -20,6 +20,7 @@ from atoll.cli.fitting import (
     description,
     fit_rows,
     markers_in,
+    markers_of_fit,
     next_step,
     options_given,
     refuse_loop,
@@ -246,7 +247,8 @@ def fit(
     stages.ended("fitting")
     set_where_known(estimator, verbose=False, checkpoint=None)  # they belong to this run alone
     bundle = bundle_of(estimator, table, known, y, target)
-    bundle = bundle._replace(options=options_given(context))
+    said = markers_of_fit(labels, unlabelled_value(markers, table.y))
+    bundle = bundle._replace(options=options_given(context), unlabelled=said)
     save_model(with_source(bundle, data, source, id_column), out)
     stages.ended("saving")
     verdict = verdict_in_shell(estimator, fit, out)

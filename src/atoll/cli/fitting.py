@@ -177,6 +177,21 @@ def unlabelled_value(texts: Sequence[str], y: Any) -> Any:
     return _in_type_of_labels(text, y)
 
 
+def markers_of_fit(labels: PartialLabels, unlabelled: Any) -> list[Any]:
+    """Return the labels besides blank cells that mean unlabelled, once a table has been read.
+
+    Parameters
+    ----------
+    unlabelled : that the labels were read with, as in `parse_labels`
+    """
+    from atoll.core.labels import unlabelled_marker
+    from atoll.core.markers import is_auto, markers_of
+
+    if is_auto(unlabelled) and labels.classes.dtype.kind not in "iuf":
+        return []
+    return [m for m in markers_of(unlabelled_marker(labels, unlabelled)) if m is not None]
+
+
 def _in_type_of_labels(text: str, y: Any) -> Any:
     if any(isinstance(label, str) for label in y):
         return text

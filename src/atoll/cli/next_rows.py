@@ -23,7 +23,7 @@ from atoll.cli.loop_table import (
     refuse_moved_rows,
     take_labels,
 )
-from atoll.cli.opening import in_type_of, labels_of
+from atoll.cli.opening import in_type_of, labels_of, markers_of_model, refuse_words
 from atoll.cli.terminal import saved_in, table_lines
 from atoll.core.extras import import_extra
 from atoll.core.near_names import did_you_mean
@@ -157,7 +157,9 @@ def run_round(
         classes = bundle.estimator.classes_
         new = wishes.new_classes
         answers = read_answers(files.answers, bundle.target, frame, numbers, classes, new)
+        answers = answers._replace(markers=markers_of_model(bundle))
     given = _labels(bundle, frame)
+    refuse_words(bundle, given)
     learner = open_learner(bundle, given, X, frame, numbers, files.state, wishes)
     has_labels = bundle.target in frame.columns
     for line in _about_columns_told(bundle):
@@ -366,11 +368,13 @@ class Answers(NamedTuple):
     rows : answered rows of the pool, from 0
     labels : their labels, None where blank
     numbers : (n,) numbers of all rows of the pool in their table, from 1
+    markers : labels that meant unlabelled in the fit
     """
 
     rows: list[int]
     labels: list[Any]
     numbers: NDArray[np.intp]
+    markers: Sequence[Any] = ()
 
 
 def take_answers(
@@ -386,7 +390,8 @@ def take_answers(
     path : of the answers
     in_data : (n,) labels of the table of rows, None where blank
     """
-    rows, labels, unknown = without_unknown(answers.rows, answers.labels, learner.classes_)
+    found = without_unknown(answers.rows, answers.labels, learner.classes_, answers.markers)
+    rows, labels, unknown = found
     refuse_new_classes(path, labels, learner.classes_, wishes.new_classes)
     for row, label in zip(rows, labels):
         if in_data[row] is not None and in_data[row] != label:
@@ -493,11 +498,11 @@ def _once(path: Path, places: list[int], given: list[Any], numbers: NDArray[np.i
 
 
 def without_unknown(
-    rows: list[int], labels: list[Any], classes: Any
+    rows: list[int], labels: list[Any], classes: Any, markers: Sequence[Any] = ()
 ) -> tuple[list[int], list[Any], list[str]]:
     """Return rows and labels of answers, and the words of answers that mean "not known".
 
-    Blank answers, which are None, are left out.
+    Blank answers, which are None, are left out. `markers` mean "not known" besides common words.
 
     Examples
     --------
@@ -509,7 +514,7 @@ def without_unknown(
     known = set(np.asarray(classes).tolist())
     told = [
         label is not None
-        and (label in known or str(label).strip().lower() not in WORDS_FOR_UNLABELLED)
+        and (label in known or not (label in markers or _word(label) in WORDS_FOR_UNLABELLED))
         for label in labels
     ]
     unknown = [
@@ -517,6 +522,10 @@ def without_unknown(
     ]
     pairs = [pair for pair, is_told in zip(zip(rows, labels), told) if is_told]
     return [row for row, _ in pairs], [label for _, label in pairs], unknown
+
+
+def _word(label: Any) -> str:
+    return str(label).strip().lower()
 
 
 def refuse_new_classes(

@@ -127,6 +127,8 @@ class ModelBundle(NamedTuple):
     options : of the command that fitted it, each with its value, such as ["--drop", "name"],
         without those for files, the column of labels and what is shown. None if they are not known,
         as in older files
+    unlabelled : labels besides blank cells that meant unlabelled in the fit; None if they are not
+        known, as in older files
     """
 
     estimator: Any
@@ -144,6 +146,7 @@ class ModelBundle(NamedTuple):
     rows: NDArray[Any] | None = None
     texts: NDArray[Any] | None = None
     options: list[list[str]] | None = None
+    unlabelled: list[Any] | None = None
 
     def __repr__(self) -> str:
         """Return what the classifier says of itself, and which table it was fitted on."""
