@@ -225,7 +225,7 @@ def fit(
     given = told.of_fit(known, labels)
     amiss = amiss_in(frame, labels, table.preprocessing)
     told_first = description(data, frame, labels, table.preprocessing, estimator, amiss)
-    about = [*about_labels, *about_names(frame, id_column)]
+    about = [*about_labels, *about_names(known, source, id_column)]
     for line in [*told_first, *about, *lines_about(estimator, table.preprocessing)]:
         say(line)
     table, about_categories = weigh(estimator, table, labels)
