@@ -194,7 +194,9 @@ def in_type_of(classes: NDArray[Any], label: Any) -> Any:
         return label
     if classes.dtype.kind == "b":
         return {"true": True, "false": False}.get(label.lower(), label)
-    number = _WHOLE.fullmatch(label) if classes.dtype.kind in "iuf" else None
+    if classes.dtype.kind not in "iuf":  # dates, which older model files may have
+        return next((name for name in classes.tolist() if str(name) == label), label)
+    number = _WHOLE.fullmatch(label)
     return label if number is None else int(number[1])
 
 
