@@ -263,6 +263,18 @@ def test_a_report_reads_its_table_from_standard_input(folder):
     assert "60, of which 10 labelled" in text
 
 
+def test_a_report_of_rows_that_a_fit_has_not_seen_is_refused(folder):
+    """It would call them those of the fit."""
+    report = ("report", folder / "m.atoll", "--out", folder / "other.html", "--data")
+    said = fail(*report, folder / "new.csv")
+    assert "was fitted on other rows, and a report is on those of the fit" in said
+    assert "`atoll score " in said
+    make_table().to_csv(folder / "every.csv", index=False)
+    assert "was fitted on other labels" in fail(*report, folder / "every.csv")
+    assert not (folder / "other.html").exists()
+    succeed(*report, folder / "few.csv", "--no-cross-validation")
+
+
 def test_a_table_with_other_columns_than_a_nameless_model_is_refused(folder, tmp_path):
     few = read_table(folder / "few.csv")
     save_model(AtollClassifier().fit(few[["height"]].to_numpy(), few["kind"]), tmp_path / "m.atoll")
