@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from atoll import GraphGPClassifier, load_model, make_preprocessor, save_model
 from atoll.active import ActiveLearner
+from atoll.core.tables import read_table
 from program import fail, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -176,6 +177,28 @@ def test_labels_are_written_in_the_form_of_the_table_so_that_the_last_fit_reads_
     assert (folder / "done.csv").read_text() == (folder / "table.csv").read_text()
     succeed(*base, folder / "done.parquet")
     assert pd.read_parquet(folder / "done.parquet")["x"].tolist() == frame["x"].tolist()
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz"])
+def test_answers_beside_decimal_commas_are_read_again(folder, ending):
+    """Numbers of one file with a comma and with a point were text to whoever read it."""
+    frame = pd.read_csv(folder / "truth.csv").round(3)
+    frame.to_csv(folder / "table.csv", sep=";", decimal=",", index=False)
+    out = folder / f"p.{ending}"
+    succeed("predict", folder / "m.atoll", folder / "table.csv", "--out", out, "--keep")
+    found = read_table(out)
+    assert found["x"].tolist() == frame["x"].tolist()
+    assert np.allclose(found["p_cat"] + found["p_dog"], 1.0)
+    quick = ("--model", "graph-gp", "--set", "n_draws=40", "--quiet")
+    succeed("fit", out, "--target", "kind", "--out", folder / "again.atoll", *quick)
+    assert load_model(folder / "again.atoll").preprocessing.numeric[:2] == ["x", "z"]
+    base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 3, "--strategy", "random")
+    few = frame.assign(kind=frame["kind"].where(frame.index < 4))
+    few.to_csv(folder / "table.csv", sep=";", decimal=",", index=False)
+    succeed(*base, "--out", folder / f"ask.{ending}")
+    asked = read_table(folder / f"ask.{ending}")
+    assert asked["x"].tolist() == frame["x"].iloc[asked["row"] - 1].tolist()
+    assert asked["probability"].between(0.0, 1.0).all()
 
 
 def test_columns_of_one_name_are_told_and_refused_where_they_hold_the_labels(folder):

@@ -212,7 +212,7 @@ def next_rows(
     from atoll.cli import next_rows as loop
     from atoll.cli.fitting import about_repeated_names
     from atoll.cli.opening import check_labels, known_words, open_model, refuse_near_target
-    from atoll.core.tables import read_cells, read_table, separator_of, source_of
+    from atoll.core.tables import form_in, read_cells, read_table, source_of
 
     kept = model.with_suffix(".next.atoll") if state is None else state
     files = loop.Files(model, data, kept, answers, out, labelled)
@@ -231,7 +231,7 @@ def next_rows(
     say = speaker(quiet, out)
     for line in [*about_names, *about_labels]:
         say(line)
-    table = loop.Table(frame, cells, separator_of(source))
+    table = loop.Table(frame, cells, form_in(source))
     loop.run_round(bundle, table, files, wishes, say)
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from atoll.active import ActiveLearner, Query
+    from atoll.core.table_forms import Form
     from atoll.estimators.persistence import ModelBundle
 
 ROW = "row"  # column that says which row of the table an answer is for; the first is row 1
@@ -62,12 +63,12 @@ class Table(NamedTuple):
     """The table of rows.
 
     rows, cells : as they are read, and as they are written
-    separator : between its cells; None for Parquet
+    form : how its text is written; None for Parquet
     """
 
     rows: pd.DataFrame
     cells: pd.DataFrame
-    separator: str | None
+    form: Form | None
 
 
 class Wishes(NamedTuple):
@@ -184,10 +185,10 @@ def run_round(
     learner.save(files.state, target=bundle.target)
     if files.labelled is not None:
         with_all = _whole_table(learner, bundle, table, given, numbers, files.labelled)
-        write_table(with_all, files.labelled, table.separator)
+        write_table(with_all, files.labelled, table.form)
         data = "The table" if str(files.data) == "-" else str(files.data)
         say(f"{data} with every label that is known {saved_in(files.labelled)}.")
-    for line in _hand_out(asked, bundle, table.separator, files.out):
+    for line in _hand_out(asked, bundle, table.form, files.out):
         say(line)
     if len(asked):
         say(how_picked(learner))
@@ -220,13 +221,13 @@ def _about_columns_told(bundle: ModelBundle) -> Iterator[str]:
 
 
 def _hand_out(
-    asked: pd.DataFrame, bundle: ModelBundle, separator: str | None, out: Path | None
+    asked: pd.DataFrame, bundle: ModelBundle, form: Form | None, out: Path | None
 ) -> Iterator[str]:
     """Write the rows to label to a file, or yield them line by line; and say how to answer."""
     from atoll.core.tables import write_table
 
     if out is not None:
-        write_table(asked, out, separator)
+        write_table(asked, out, form)
         rows = "1 row" if len(asked) == 1 else f"{len(asked)} rows"
         yield f"{rows} to label {saved_in(out)}; fill in {bundle.target!r}."
     elif len(asked):
@@ -637,7 +638,7 @@ def _whole_table(
     from atoll.core.tables import is_parquet_path
 
     target = bundle.target
-    if table.separator is not None and is_parquet_path(path):
+    if table.form is not None and is_parquet_path(path):
         labels = _labels(bundle, table.rows)
         labels[numbers - 1] = learner.labels_
         return table.rows.assign(**{target: labels})

@@ -21,7 +21,7 @@ from atoll.core.files import atomic_path
 from atoll.core.near_names import no_file
 from atoll.core.number_texts import pandas_reads_every_digit, without_decimals
 from atoll.core.overwriting import TABLE, check_output
-from atoll.core.table_forms import form_of
+from atoll.core.table_forms import Form, form_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,18 +146,19 @@ def column_as_written(path: str | os.PathLike[str] | bytes, place: int) -> pd.Se
     return found.iloc[:, 0]
 
 
-def separator_of(path: str | os.PathLike[str] | bytes) -> str | None:
-    r"""Return what separates the cells of a text file; None for Parquet.
+def form_in(path: str | os.PathLike[str] | bytes) -> Form | None:
+    r"""Return how a text file is written; None for Parquet.
 
-    Cells as they are written, with a decimal comma perhaps, are read alike from a file that has it.
+    Cells as they are written, with a decimal comma perhaps, are read alike from a file that is
+    written so.
 
     Examples
     --------
-    >>> separator_of(b"x;kind\n1,5;a\n")
-    ';'
+    >>> form_in(b"x;kind\n1,5;a\n").decimal
+    ','
     """
     source = path if isinstance(path, bytes) else Path(path)
-    return None if _is_parquet(source) else form_of(_sample(source)).separator
+    return None if _is_parquet(source) else form_of(_sample(source))
 
 
 def is_parquet_path(path: str | os.PathLike[str]) -> bool:
@@ -239,8 +240,8 @@ def table_chunks(
 class TableWriter:
     """A table that is written piece by piece, whole or not at all, in the format of its suffix.
 
-    To standard output (`-`) it is written as CSV, as it comes. CSV has the given separator, or a
-    comma.
+    To standard output (`-`) it is written as CSV, as it comes. CSV has the separator of the given
+    form, or a comma; text has its decimal mark, or a point.
 
     Examples
     --------
@@ -254,10 +255,13 @@ class TableWriter:
     [1, 2]
     """
 
-    def __init__(self, path: str | os.PathLike[str], separator: str | None = None):
+    def __init__(self, path: str | os.PathLike[str], form: Form | None = None):
         self.path = Path(path)
         self.kind = _table_format(self.path)
-        self.separator = (self.kind == "csv" and separator) or _SEPARATORS.get(self.kind, ",")
+        own = _SEPARATORS.get(self.kind, ",")
+        form = Form(own, ".") if form is None else form
+        self.separator = form.separator if self.kind == "csv" else own
+        self.decimal = form.decimal
 
     def __enter__(self) -> Self:
         self._ending = ExitStack()
@@ -276,6 +280,7 @@ class TableWriter:
             return
         is_first = self._file is None
         settings: Any = {"index": False, "header": is_first, "sep": self.separator}
+        settings["decimal"] = self.decimal
         if _is_standard_output(self.path):
             self._file = sys.stdout
             _to_standard_output(frame.to_csv(**settings))
@@ -314,11 +319,12 @@ def _to_standard_output(text: str) -> None:
 
 
 def write_table(
-    frame: pd.DataFrame, path: str | os.PathLike[str], separator: str | None = None
+    frame: pd.DataFrame, path: str | os.PathLike[str], form: Form | None = None
 ) -> None:
     """Write a table, whole or not at all, in the format of the path's suffix.
 
-    To standard output (`-`) it is written as CSV, which has the given separator, or a comma.
+    To standard output (`-`) it is written as CSV. Text is written in the given form, as
+    `TableWriter` does.
 
     Examples
     --------
@@ -329,7 +335,7 @@ def write_table(
     >>> read_table(path)["x"].tolist()
     [0.1, 0.2]
     """
-    with TableWriter(path, separator) as table:
+    with TableWriter(path, form) as table:
         table.write(frame)
 
 
