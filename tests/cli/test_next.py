@@ -523,3 +523,32 @@ def test_a_word_in_the_table_where_classes_are_numbers_is_refused_with_the_fix(f
     said = succeed("score", model, data)
     assert "1 other row is of a class that the model does not know (?)" in said
     assert "of 4 rows" in said
+
+
+@pytest.mark.parametrize("part", [0.5, 0.0])
+def test_a_damaged_file_of_the_loop_is_told_with_its_own_remedy(folder, part):
+    base, state = ("next", folder / "m.atoll", folder / "table.csv"), folder / "m.next.atoll"
+    succeed(*base)
+    whole = state.read_bytes()
+    state.write_bytes(whole[: max(20, int(len(whole) * part))])
+    said = fail(*base)
+    assert "m.next.atoll' is damaged: " in said
+    assert "Put back a copy of it, delete it to begin anew without its answers, or name" in said
+    assert "fit and save the model again" not in said
+    state.write_bytes(whole)
+    succeed(*base)
+
+
+def test_a_seed_that_comes_too_late_is_said(folder):
+    base = ("next", folder / "m.atoll", folder / "table.csv")
+    assert "has no effect" not in succeed(*base, "--seed", 3)
+    assert "has no effect" not in succeed(*base)
+    assert "has no effect" not in succeed(*base, "--seed", 3)
+    said = succeed(*base, "--seed", 0)
+    assert "--seed 0 has no effect: the loop in" in said
+    assert "goes on with the seed that it began with, 3." in said
+
+
+def test_one_answer_that_is_none_is_spoken_of_as_one(folder):
+    said = succeed(*answers_of(folder, "cat", "?"))
+    assert "1 more says that the class is not known ('?'): no answer.\n" in said

@@ -164,6 +164,7 @@ def report(
 @app.command("next", short_help="Say which rows to label next, and why.")
 @one_line_errors
 def next_rows(
+    context: typer.Context,
     model: ModelPath,
     data: DataPath,
     n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Rows to label.")] = 10,
@@ -219,6 +220,9 @@ def next_rows(
     loop.check_files(files)
     new = tuple(new_class or ())
     wishes = loop.Wishes(n, strategy, target_error, seed, new, not quiet)
+    source_of_seed = context.get_parameter_source("seed")
+    is_given = source_of_seed is not None and source_of_seed.name == "COMMANDLINE"
+    wishes = wishes._replace(is_seed_given=is_given)
     loop.check_wishes(wishes)
     source = source_of(data)
     frame, cells = read_table(source), read_cells(source)

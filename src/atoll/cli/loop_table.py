@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from atoll.active import ActiveLearner
 
 # Notes of a loop: rows with a label in the table, and those whose label came from there alone;
-# digests of the rows' numbers, and of each column's cells in their order and in any order.
-LABELLED, LEARNT, NUMBERS, CELLS = "labelled", "learnt", "numbers", "cells"
+# digests of the rows' numbers, and of each column's cells in their order and in any order; the
+# seed that the loop began with.
+LABELLED, LEARNT, NUMBERS, CELLS, SEED = "labelled", "learnt", "numbers", "cells", "seed"
 
 OTHER_STATE = (
     ", name another file with --state, or delete it to begin anew, without its answers "

@@ -16,6 +16,7 @@ from atoll.cli.knowledge import columns_told
 from atoll.cli.loop_table import (
     LEARNT,
     OTHER_STATE,
+    SEED,
     named_rows,
     note_answers,
     note_rows,
@@ -80,6 +81,7 @@ class Wishes(NamedTuple):
     seed : of every random number
     new_classes : that answers may have besides those that are known
     progress : whether the fit shows how far it is
+    is_seed_given : whether the seed is not the default
     """
 
     n: int
@@ -88,6 +90,7 @@ class Wishes(NamedTuple):
     seed: int
     new_classes: tuple[str, ...] = ()
     progress: bool = False
+    is_seed_given: bool = False
 
 
 def check_files(files: Files) -> None:
@@ -163,7 +166,7 @@ def run_round(
     refuse_words(bundle, given)
     learner = open_learner(bundle, given, X, frame, numbers, files.state, wishes)
     has_labels = bundle.target in frame.columns
-    for line in _about_columns_told(bundle):
+    for line in [*_about_columns_told(bundle), *_about_seed(learner, files.state, wishes)]:
         say(line)
     for line in take_labels(learner, given if has_labels else None, numbers):
         say(line)
@@ -217,6 +220,17 @@ def _about_columns_told(bundle: ModelBundle) -> Iterator[str]:
         yield (
             f"The loop takes no notice of the fit's {' and '.join(map(' '.join, told.items()))}: "
             f"its probabilities are not quite the fit's{asked}."
+        )
+
+
+def _about_seed(learner: ActiveLearner, state: Path, wishes: Wishes) -> Iterator[str]:
+    """Say that a loop goes on with the seed that it began with, where another is given."""
+    began = learner.notes_.get(SEED)  # None in older files
+    if wishes.is_seed_given and began != wishes.seed:
+        which = "" if began is None else f", {began}"
+        yield (
+            f"--seed {wishes.seed} has no effect: the loop in {state} goes on with the seed that "
+            f"it began with{which}. To begin another, name its file with --state."
         )
 
 
@@ -319,6 +333,7 @@ def open_learner(
     from sklearn.base import clone
 
     from atoll.active import ActiveLearner
+    from atoll.estimators.persistence import DamagedFile
 
     if not state.exists():
         learner = ActiveLearner(
@@ -331,9 +346,16 @@ def open_learner(
             verbose=wishes.progress,
         )
         learner.fit(X, given, picked=picked_in_fit(bundle.estimator))
+        learner.notes_[SEED] = wishes.seed
         learner.notes_[LEARNT] = [i for i, label in enumerate(given) if label is not None]
         return learner
-    learner = ActiveLearner.load(state, estimator=clone(bundle.estimator))
+    try:
+        learner = ActiveLearner.load(state, estimator=clone(bundle.estimator))
+    except DamagedFile as error:
+        raise ValueError(
+            f"{error.what} Put back a copy of it, delete it to begin anew without its answers, or "
+            "name another file with --state."
+        ) from None
     learner.verbose = wishes.progress
     if learner.target_ not in ("", bundle.target):
         raise ValueError(
@@ -407,7 +429,9 @@ def take_answers(
     lines = [f"{len(rows)} answer{'' if len(rows) == 1 else 's'} taken from {path}."]
     if unknown:
         words = ", ".join(repr(word) for word in sorted(set(unknown)))
-        lines.append(f"{len(unknown)} more say that the class is not known ({words}): no answers.")
+        more = "1 more says" if len(unknown) == 1 else f"{len(unknown)} more say"
+        end = "no answer" if len(unknown) == 1 else "no answers"
+        lines.append(f"{more} that the class is not known ({words}): {end}.")
     blank = {row for row, label in zip(answers.rows, answers.labels) if label is None}
     doubted = sorted(set(answers.rows) - set(rows) - blank)
     before = learner.labels_

@@ -421,6 +421,14 @@ _WITH_RECORDS: dict[int, Callable[[Any], Any]] = {
 }
 
 
+class DamagedFile(ValueError):
+    """A file was cut short or changed; `what` says so without the remedy."""
+
+    def __init__(self, what: str):
+        super().__init__(f"{what} {_SAVE_AGAIN}")
+        self.what = what
+
+
 class _Strangers(Exception):
     """Types that are not trusted, by name."""
 
@@ -455,14 +463,12 @@ def _read_archive(path: Path, max_bytes: int) -> tuple[int, str, bytes]:
         _check_size(name, path.stat().st_size - len(line), max_bytes)
         archive = file.read()
     if hashlib.sha256(archive).hexdigest() != digest:
-        raise ValueError(
-            f"{name} is damaged: it was cut short or changed after it was written. {_SAVE_AGAIN}"
-        )
+        raise DamagedFile(f"{name} is damaged: it was cut short or changed after it was written.")
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
             members = opened.infolist()
     except zipfile.BadZipFile as error:
-        raise ValueError(f"{name} is damaged: it holds no archive. {_SAVE_AGAIN}") from error
+        raise DamagedFile(f"{name} is damaged: it holds no archive.") from error
     _check_size(name, sum(member.file_size for member in members), max_bytes)
     return file_format, writer, archive
 
@@ -472,7 +478,7 @@ def _read_header(name: str, line: bytes) -> tuple[int, str, str]:
     header = _HEADER.fullmatch(line)
     if header is None:
         if _MAGIC.startswith(line[: len(_MAGIC)]) or line.startswith(_MAGIC):
-            raise ValueError(f"{name} is damaged: its first line is incomplete. {_SAVE_AGAIN}")
+            raise DamagedFile(f"{name} is damaged: its first line is incomplete.")
         raise ValueError(f"{name} is not an atoll model; {_NAME_A_MODEL}.")
     file_format, writer, digest = int(header[1]), header[2].decode(), header[3].decode()
     if file_format not in _WITH_RECORDS:
