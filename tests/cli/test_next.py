@@ -179,6 +179,35 @@ def test_labels_are_written_in_the_form_of_the_table_so_that_the_last_fit_reads_
     assert pd.read_parquet(folder / "done.parquet")["x"].tolist() == frame["x"].tolist()
 
 
+@pytest.mark.parametrize(
+    ("names", "dtype"),
+    [
+        ((1, 2), "Int64"),
+        (("cat", "dog"), "category"),
+        ((False, True), "boolean"),
+        ((pd.Timestamp("2020-01-30"), pd.Timestamp("2020-01-31")), "datetime64[us]"),
+    ],
+)
+def test_labels_of_a_parquet_file_stay_of_its_type(folder, names, dtype):
+    frame = pd.read_csv(folder / "table.csv")
+    kinds = frame["kind"].map(dict(zip(["cat", "dog"], names))).astype(object)
+    frame["kind"] = kinds.where(kinds.notna(), None).astype(dtype)
+    frame["site"] = pd.Categorical(["a", "b"] * 20)
+    data, model, done = (folder / name for name in ("t.parquet", "own.atoll", "done.parquet"))
+    frame.to_parquet(data)
+    quick = ("--model", "graph-gp", "--set", "n_draws=40", "--quiet")
+    succeed("fit", data, "--target", "kind", "--drop", "site", "--out", model, *quick)
+    first = load_model(model).estimator.classes_.tolist()[0]
+    pd.DataFrame({"row": [20], "kind": [first]}).to_csv(folder / "answers.csv", index=False)
+    succeed("next", model, data, "--answers", folder / "answers.csv", "--labelled", done)
+    found = pd.read_parquet(done)
+    assert found.dtypes.astype(str).to_dict() == pd.read_parquet(data).dtypes.astype(str).to_dict()
+    assert found["kind"].notna().sum() == 5
+    assert found["kind"][19] == names[0]
+    succeed("predict", model, data, "--keep", "--out", folder / "p.parquet")
+    assert pd.read_parquet(folder / "p.parquet")["site"].tolist() == ["a", "b"] * 20
+
+
 @pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz"])
 def test_answers_beside_decimal_commas_are_read_again(folder, ending):
     """Numbers of one file with a comma and with a point were text to whoever read it."""

@@ -136,6 +136,20 @@ def note_rows(
     }
 
 
+def in_type_of_column(column: pd.Series, cells: NDArray[Any]) -> Any:
+    """Return cells (n,) in the type of a column of a Parquet file, if they are of such a type."""
+    pd = import_extra("pandas")
+    if not isinstance(column.dtype, pd.ArrowDtype):
+        return cells
+    pyarrow = import_extra("pyarrow")
+    values = [None if pd.isna(cell) else cell for cell in cells]
+    try:
+        found = pyarrow.array(values, type=column.dtype.pyarrow_dtype)
+    except (pyarrow.ArrowException, TypeError, OverflowError):  # answers have brought another type
+        return cells
+    return pd.Series(found, dtype=column.dtype, index=column.index)
+
+
 def _digests(cells: pd.Series) -> list[str]:
     """Return digests of a column's cells in their order, and in any order."""
     is_number = import_extra("pandas.api.types").is_numeric_dtype(cells.dtype)

@@ -17,6 +17,7 @@ from atoll.cli.loop_table import (
     LEARNT,
     OTHER_STATE,
     SEED,
+    in_type_of_column,
     named_rows,
     note_answers,
     note_rows,
@@ -669,10 +670,14 @@ def _whole_table(
     found = np.full(len(table.cells), None, dtype=object)
     if target in table.cells.columns:
         found = table.cells[target].astype(object).to_numpy(copy=True)
+    # Labels are written as others of their class are, such as a date that was read as text.
+    cells = {label: found[place] for place, label in zip(numbers - 1, given) if label is not None}
     for place, label, before in zip(numbers - 1, learner.labels_, given):
         if label != before:
-            found[place] = label
-    return table.cells.assign(**{target: found})
+            found[place] = cells.get(label, label)
+    if target not in table.cells.columns:
+        return table.cells.assign(**{target: found})
+    return table.cells.assign(**{target: in_type_of_column(table.cells[target], found)})
 
 
 def _labels(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import os
 import re
 import shlex
@@ -54,6 +55,8 @@ class LongRow(ValueError):
 
 
 GZIP = b"\x1f\x8b"  # the first bytes of compressed text
+_NULLABLE = [f"{sign}Int{size}" for sign in ("", "U") for size in (8, 16, 32, 64)]
+_OWN_TYPES = {f"{kind.lower()}[pyarrow]": kind for kind in _NULLABLE} | {"bool[pyarrow]": "boolean"}
 _FORMATS = {  # by the first bytes of a file
     b"PAR1": "is a Parquet file; it needs a name that ends in .parquet",
     GZIP: "is compressed by gzip; it needs a name that ends in .csv.gz",
@@ -295,7 +298,7 @@ class TableWriter:
         pyarrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
         try:
             if self._file is None:
-                table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+                table = _readable(pyarrow.Table.from_pandas(frame, preserve_index=False))
                 writer = parquet.ParquetWriter(self._temporary, table.schema)
                 self._file = self._ending.enter_context(writer)
             else:
@@ -307,6 +310,24 @@ class TableWriter:
                 f"{str(self.path)!r} cannot be written as Parquet, whose columns have one type "
                 f"from the first row to the last: {error}. Write a .csv instead."
             ) from None
+
+
+def _readable(table: Any) -> Any:
+    """Return a table of Arrow that pandas reads in its own types, where it has such.
+
+    Cells of another Parquet file are noted in words that pandas cannot always read itself.
+    """
+    noted = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
+    if not noted:
+        return table
+    named = [(column, column["numpy_type"]) for column in noted["columns"]]
+    kept = [
+        column | {"numpy_type": _OWN_TYPES.get(kind, kind)}
+        for column, kind in named
+        if kind in _OWN_TYPES or not kind.endswith("[pyarrow]")
+    ]
+    metadata = {**table.schema.metadata, b"pandas": json.dumps(noted | {"columns": kept}).encode()}
+    return table.replace_schema_metadata(metadata)
 
 
 def _to_standard_output(text: str) -> None:
