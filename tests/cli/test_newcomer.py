@@ -309,10 +309,6 @@ def test_rows_keep_their_numbers_and_ids_after_blank_ones(table, tmp_path):
         assert len(found) >= 5
         assert all(int(row) == int(tag) + 1 for row, tag in found)
         assert not {row for row, _ in found} & {"3", "16"}
-    table.iloc[20:].to_csv(tmp_path / "part.csv", index=False)  # rows whose ids are not the fit's
-    succeed("report", model, "--data", tmp_path / "part.csv", "--target", "kind",
-            "--out", tmp_path / "s.html", "--no-cross-validation")  # fmt: skip
-    assert not re.search(r"\bt\d\d\b", (tmp_path / "s.html").read_text(encoding="utf-8"))
 
 
 def test_a_row_with_more_cells_than_the_header_has_a_reason_and_no_answer(table, tmp_path):

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from atoll import GraphGPClassifier, load_model, make_preprocessor, save_model
 from atoll.active import ActiveLearner
+from atoll.core.tables import read_table
 from program import fail, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -176,6 +177,57 @@ def test_labels_are_written_in_the_form_of_the_table_so_that_the_last_fit_reads_
     assert (folder / "done.csv").read_text() == (folder / "table.csv").read_text()
     succeed(*base, folder / "done.parquet")
     assert pd.read_parquet(folder / "done.parquet")["x"].tolist() == frame["x"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("names", "dtype"),
+    [
+        ((1, 2), "Int64"),
+        (("cat", "dog"), "category"),
+        ((False, True), "boolean"),
+        ((pd.Timestamp("2020-01-30"), pd.Timestamp("2020-01-31")), "datetime64[us]"),
+    ],
+)
+def test_labels_of_a_parquet_file_stay_of_its_type(folder, names, dtype):
+    frame = pd.read_csv(folder / "table.csv")
+    kinds = frame["kind"].map(dict(zip(["cat", "dog"], names))).astype(object)
+    frame["kind"] = kinds.where(kinds.notna(), None).astype(dtype)
+    frame["site"] = pd.Categorical(["a", "b"] * 20)
+    data, model, done = (folder / name for name in ("t.parquet", "own.atoll", "done.parquet"))
+    frame.to_parquet(data)
+    quick = ("--model", "graph-gp", "--set", "n_draws=40", "--quiet")
+    succeed("fit", data, "--target", "kind", "--drop", "site", "--out", model, *quick)
+    first = load_model(model).estimator.classes_.tolist()[0]
+    pd.DataFrame({"row": [20], "kind": [first]}).to_csv(folder / "answers.csv", index=False)
+    succeed("next", model, data, "--answers", folder / "answers.csv", "--labelled", done)
+    found = pd.read_parquet(done)
+    assert found.dtypes.astype(str).to_dict() == pd.read_parquet(data).dtypes.astype(str).to_dict()
+    assert found["kind"].notna().sum() == 5
+    assert found["kind"][19] == names[0]
+    succeed("predict", model, data, "--keep", "--out", folder / "p.parquet")
+    assert pd.read_parquet(folder / "p.parquet")["site"].tolist() == ["a", "b"] * 20
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz"])
+def test_answers_beside_decimal_commas_are_read_again(folder, ending):
+    """Numbers of one file with a comma and with a point were text to whoever read it."""
+    frame = pd.read_csv(folder / "truth.csv").round(3)
+    frame.to_csv(folder / "table.csv", sep=";", decimal=",", index=False)
+    out = folder / f"p.{ending}"
+    succeed("predict", folder / "m.atoll", folder / "table.csv", "--out", out, "--keep")
+    found = read_table(out)
+    assert found["x"].tolist() == frame["x"].tolist()
+    assert np.allclose(found["p_cat"] + found["p_dog"], 1.0)
+    quick = ("--model", "graph-gp", "--set", "n_draws=40", "--quiet")
+    succeed("fit", out, "--target", "kind", "--out", folder / "again.atoll", *quick)
+    assert load_model(folder / "again.atoll").preprocessing.numeric[:2] == ["x", "z"]
+    base = ("next", folder / "m.atoll", folder / "table.csv", "-n", 3, "--strategy", "random")
+    few = frame.assign(kind=frame["kind"].where(frame.index < 4))
+    few.to_csv(folder / "table.csv", sep=";", decimal=",", index=False)
+    succeed(*base, "--out", folder / f"ask.{ending}")
+    asked = read_table(folder / f"ask.{ending}")
+    assert asked["x"].tolist() == frame["x"].iloc[asked["row"] - 1].tolist()
+    assert asked["probability"].between(0.0, 1.0).all()
 
 
 def test_columns_of_one_name_are_told_and_refused_where_they_hold_the_labels(folder):
@@ -427,3 +479,105 @@ def test_where_every_row_has_a_label_nothing_is_asked(folder):
     assert "Every row has a label." in said
     assert "predicted" not in said
     assert "--answers" not in said
+
+
+def with_marks(folder, names, mark, *more):
+    """Fit the table with other names for its classes, and a mark in the place of blank cells."""
+    table = pd.read_csv(folder / "table.csv")
+    table["kind"] = [names.get(kind, mark) for kind in table["kind"]]
+    table.to_csv(folder / "marked.csv", index=False)
+    model = folder / "marked.atoll"
+    succeed("fit", folder / "marked.csv", "--target", "kind", "--out", model, "--quiet",
+            "--model", "graph-gp", "--set", "n_draws=40", *more)  # fmt: skip
+    return model, folder / "marked.csv"
+
+
+@pytest.mark.parametrize(
+    ("names", "mark", "more"),
+    [
+        ({"cat": 0, "dog": 1}, -1, ()),
+        ({"cat": 0, "dog": 1}, -9, ("--unlabelled", "-9")),
+        ({"cat": "cat", "dog": "dog"}, "?", ("--unlabelled", "?")),
+        ({"cat": "cat", "dog": "dog"}, "later", ("--unlabelled", "?", "--unlabelled", "later")),
+    ],
+)
+def test_what_meant_unlabelled_in_the_fit_does_so_ever_after(folder, names, mark, more):
+    model, data = with_marks(folder, names, mark, *more)
+    said = succeed("next", model, data, "-n", 2, "--labelled", folder / "done.csv")
+    assert "of 36 unlabelled rows" in said
+    assert pd.read_csv(folder / "done.csv")["kind"].astype(str).value_counts()[str(mark)] == 36
+    fit = shlex.split(re.findall(r"`atoll (fit [^`]*)`", said)[0])
+    succeed(*fit[:-1], folder / "final.atoll", "--quiet")
+    assert len(load_model(folder / "final.atoll").estimator.classes_) == 2
+    said = succeed("score", model, data)
+    assert "36 rows without a label are left out." in said
+    assert "does not know" not in said
+    frame = pd.DataFrame({"row": [9, 10], "kind": [mark, names["cat"]]})
+    frame.to_csv(folder / "answers.csv", index=False)
+    said = succeed("next", model, data, "--answers", folder / "answers.csv")
+    assert "1 answer taken" in said
+
+
+def test_files_of_before_that_was_kept_are_opened(folder):
+    bundle = load_model(folder / "m.atoll")
+    assert bundle.unlabelled == []
+    save_model(bundle._replace(unlabelled=None), folder / "m.atoll")
+    assert "of 36 unlabelled rows" in succeed("next", folder / "m.atoll", folder / "table.csv")
+
+
+@pytest.mark.parametrize("classes", [(0, 1), (False, True)])
+def test_a_word_among_answers_leaves_the_others_of_the_classes_type(folder, classes):
+    model, data = with_marks(folder, dict(zip(["cat", "dog"], classes)), None)
+    assert load_model(model).estimator.classes_.tolist() == list(classes)
+    frame = pd.DataFrame({"row": [9, 10, 11], "kind": [str(classes[0]), str(classes[1]), "?"]})
+    frame.to_csv(folder / "answers.csv", index=False)
+    base = ("next", model, data, "--answers", folder / "answers.csv")
+    said = succeed(*base)
+    assert "2 answers taken" in said
+    frame.assign(kind=[str(classes[0]), "7", "?"]).to_csv(folder / "answers.csv", index=False)
+    assert "--new-class 7" in fail(*base)
+    if classes[0] is not False:
+        done = folder / "done.csv"
+        assert "2 answers taken" in succeed(*base, "--new-class", 7, "--labelled", done)
+        assert sorted(pd.read_csv(done)["kind"].dropna().unique()) == [0, 1, 7]
+
+
+def test_a_word_in_the_table_where_classes_are_numbers_is_refused_with_the_fix(folder):
+    model, data = with_marks(folder, {"cat": 0, "dog": 1}, None)
+    table = pd.read_csv(data, dtype=str)
+    table.loc[20, "kind"] = "?"
+    table.to_csv(data, index=False)
+    said = fail("next", model, data)
+    assert "has the word '?', and the classes are 0, 1: leave such cells blank, or fit" in said
+    said = succeed("score", model, data)
+    assert "1 other row is of a class that the model does not know (?)" in said
+    assert "of 4 rows" in said
+
+
+@pytest.mark.parametrize("part", [0.5, 0.0])
+def test_a_damaged_file_of_the_loop_is_told_with_its_own_remedy(folder, part):
+    base, state = ("next", folder / "m.atoll", folder / "table.csv"), folder / "m.next.atoll"
+    succeed(*base)
+    whole = state.read_bytes()
+    state.write_bytes(whole[: max(20, int(len(whole) * part))])
+    said = fail(*base)
+    assert "m.next.atoll' is damaged: " in said
+    assert "Put back a copy of it, delete it to begin anew without its answers, or name" in said
+    assert "fit and save the model again" not in said
+    state.write_bytes(whole)
+    succeed(*base)
+
+
+def test_a_seed_that_comes_too_late_is_said(folder):
+    base = ("next", folder / "m.atoll", folder / "table.csv")
+    assert "has no effect" not in succeed(*base, "--seed", 3)
+    assert "has no effect" not in succeed(*base)
+    assert "has no effect" not in succeed(*base, "--seed", 3)
+    said = succeed(*base, "--seed", 0)
+    assert "--seed 0 has no effect: the loop in" in said
+    assert "goes on with the seed that it began with, 3." in said
+
+
+def test_one_answer_that_is_none_is_spoken_of_as_one(folder):
+    said = succeed(*answers_of(folder, "cat", "?"))
+    assert "1 more says that the class is not known ('?'): no answer.\n" in said

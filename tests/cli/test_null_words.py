@@ -138,3 +138,44 @@ def test_several_markers_may_be_given(tmp_path):
     assert "--unlabelled none stands alone" in said
     said = fail(*fit(data, "--unlabelled", "Todo"))
     assert "but 'todo' is: write it as y does, --unlabelled todo" in said
+
+
+def test_large_whole_numbers_beside_blank_cells_stay_apart(tmp_path):
+    """Floats, which hold numbers beside blank cells, are the same for two neighbours."""
+    large = 2**53
+    data = written(tmp_path, large, large + 1)
+    succeed(*fit(data))
+    model = tmp_path / "m.atoll"
+    assert load_model(model).estimator.classes_.tolist() == [large, large + 1]
+    said = succeed("score", model, written(tmp_path, large, large + 1, n_known=39, name="all.csv"))
+    assert "of 29 new rows" in said
+
+
+def test_large_whole_numbers_that_a_parquet_file_does_not_tell_apart_are_refused(tmp_path):
+    frame = pd.read_csv(written(tmp_path)).assign(kind=[2.0**53, 2.0**53 + 2, *[np.nan] * 38])
+    frame.to_parquet(tmp_path / "t.parquet")
+    said = fail(*fit(tmp_path / "t.parquet"))
+    assert "which neighbours that large are one number" in said
+
+
+@pytest.mark.parametrize("how", ["days", "moments", "hours", "spans"])
+def test_dates_and_times_are_classes_as_text(tmp_path, how):
+    days = pd.to_datetime(pd.read_csv(written(tmp_path, "2020-01-30", "2020-01-31"))["kind"])
+    cells = {
+        "days": days.dt.date,
+        "moments": days,
+        "hours": days + pd.Timedelta(hours=3),
+        "spans": days - pd.Timestamp("2020-01-29"),
+    }[how]
+    names = {
+        "days": ["2020-01-30", "2020-01-31"],
+        "moments": ["2020-01-30", "2020-01-31"],
+        "hours": ["2020-01-30 03:00:00", "2020-01-31 03:00:00"],
+        "spans": ["1 days 00:00:00", "2 days 00:00:00"],
+    }[how]
+    data, model = tmp_path / "t.parquet", tmp_path / "m.atoll"
+    pd.read_csv(tmp_path / "table.csv").assign(kind=cells).to_parquet(data)
+    succeed(*fit(data))
+    assert load_model(model).estimator.classes_.tolist() == names
+    assert "of 10 rows" in succeed("score", model, data)
+    assert "of 30 unlabelled rows" in succeed("next", model, data)

@@ -195,6 +195,35 @@ def test_a_row_that_is_not_there_is_refused(folder):
     assert "has rows 1 to 60" in fail(*explain, "61")
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_row_is_found_by_its_name_where_another_has_none(folder, tmp_path, ending):
+    """Whole numbers beside a blank cell are read as 103.0."""
+    data, model = tmp_path / f"few.{ending}", tmp_path / "m.atoll"
+    few = pd.read_csv(folder / "few.csv")
+    few["tag"] = pd.array(range(160, 100, -1), dtype="Int64")
+    few.loc[30, "tag"] = None
+    few.to_csv(data, index=False) if ending == "csv" else few.to_parquet(data)
+    fit = ("--model", "graph-gp", "--set", "n_draws=40", "--out", model)
+    said = succeed("fit", data, "--target", "kind", "--id", "tag", *fit)
+    assert "share their tag" not in said
+    explain = ("explain", model, data, "--row")
+    by_name, by_number = (succeed(*explain, row).partition(": ")[2] for row in ("103", "58"))
+    assert by_name == by_number
+    assert by_name != succeed(*explain, "104").partition(": ")[2]
+    assert "has rows 1 to 60, and the names of its column 'tag'" in fail(*explain, "91")
+
+
+def test_names_that_begin_with_a_zero_are_no_row_numbers(tmp_path):
+    frame = make_table().assign(tag=[f"{i:03d}" for i in range(60, 0, -1)])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    fit = ("--model", "graph-gp", "--set", "n_draws=40", "--quiet", "--out", tmp_path / "m.atoll")
+    succeed("fit", tmp_path / "t.csv", "--target", "kind", "--id", "tag", *fit)
+    explain = ("explain", tmp_path / "m.atoll", tmp_path / "t.csv", "--row")
+    said = succeed(*explain, "003")
+    assert said.partition(": ")[2] == succeed(*explain, "3").partition(": ")[2]
+    assert said.partition(": ")[2] != succeed(*explain, "058").partition(": ")[2]
+
+
 @pytest.mark.parametrize("kind", ["table", "frame", "array"])
 def test_models_saved_from_python_open_in_predict_and_report(folder, tmp_path, kind):
     few = read_table(folder / "few.csv")
@@ -232,6 +261,18 @@ def test_a_report_reads_its_table_from_standard_input(folder):
     text = page.read_text(encoding="utf-8")
     assert "standard input" in text
     assert "60, of which 10 labelled" in text
+
+
+def test_a_report_of_rows_that_a_fit_has_not_seen_is_refused(folder):
+    """It would call them those of the fit."""
+    report = ("report", folder / "m.atoll", "--out", folder / "other.html", "--data")
+    said = fail(*report, folder / "new.csv")
+    assert "was fitted on other rows, and a report is on those of the fit" in said
+    assert "`atoll score " in said
+    make_table().to_csv(folder / "every.csv", index=False)
+    assert "was fitted on other labels" in fail(*report, folder / "every.csv")
+    assert not (folder / "other.html").exists()
+    succeed(*report, folder / "few.csv", "--no-cross-validation")
 
 
 def test_a_table_with_other_columns_than_a_nameless_model_is_refused(folder, tmp_path):

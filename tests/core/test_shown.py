@@ -47,6 +47,12 @@ def test_a_result_as_the_last_line_of_a_cell_reads_as_it_prints(result):
     assert not any(strange in html for strange in ("<a>", "<more>", "array("))
 
 
+def test_one_wrong_row_is_spoken_of_as_one():
+    found = ErrorEstimate(0.01, 0.2, 1.2, 126, 5, 1, 0.95, AuditsAlone(0.2, 0.5), 0.02)
+    assert str(found).startswith("About 1 of 126 unlabelled rows is wrong (1.0%)")
+    assert str(found._replace(errors_left=2.0)).startswith("About 2 of 126 unlabelled rows are")
+
+
 def test_a_query_says_which_rows_and_why():
     assert str(RESULTS[0]).splitlines() == [
         "2 rows to label, in this order; then update(rows, labels).",

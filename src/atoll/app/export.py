@@ -13,9 +13,9 @@ from atoll.app.items import Rows
 from atoll.core.extras import import_extra
 from atoll.core.tables import (
     check_table_path,
+    form_in,
     is_parquet_path,
     read_cells,
-    separator_of,
     write_table,
 )
 
@@ -96,8 +96,7 @@ def write_labels(
     more : columns to add
     """
     frame = labelled_table(rows, answers, path).assign(**(more or {}))
-    separator = None if rows.is_folder else separator_of(rows.path)
-    write_table(frame, path, separator)
+    write_table(frame, path, None if rows.is_folder else form_in(rows.path))
     n_here = sum(event.kind == "label" for event in answers.given.values())
     return n_here + sum(label is not None for label in rows.given.labels)
 

@@ -164,6 +164,7 @@ def report(
 @app.command("next", short_help="Say which rows to label next, and why.")
 @one_line_errors
 def next_rows(
+    context: typer.Context,
     model: ModelPath,
     data: DataPath,
     n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Rows to label.")] = 10,
@@ -212,13 +213,16 @@ def next_rows(
     from atoll.cli import next_rows as loop
     from atoll.cli.fitting import about_repeated_names
     from atoll.cli.opening import check_labels, known_words, open_model, refuse_near_target
-    from atoll.core.tables import read_cells, read_table, separator_of, source_of
+    from atoll.core.tables import form_in, read_cells, read_table, source_of
 
     kept = model.with_suffix(".next.atoll") if state is None else state
     files = loop.Files(model, data, kept, answers, out, labelled)
     loop.check_files(files)
     new = tuple(new_class or ())
     wishes = loop.Wishes(n, strategy, target_error, seed, new, not quiet)
+    source_of_seed = context.get_parameter_source("seed")
+    is_given = source_of_seed is not None and source_of_seed.name == "COMMANDLINE"
+    wishes = wishes._replace(is_seed_given=is_given)
     loop.check_wishes(wishes)
     source = source_of(data)
     frame, cells = read_table(source), read_cells(source)
@@ -231,7 +235,7 @@ def next_rows(
     say = speaker(quiet, out)
     for line in [*about_names, *about_labels]:
         say(line)
-    table = loop.Table(frame, cells, separator_of(source))
+    table = loop.Table(frame, cells, form_in(source))
     loop.run_round(bundle, table, files, wishes, say)
 
 

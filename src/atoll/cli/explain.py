@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +14,6 @@ from atoll.cli.terminal import one_line_errors, speaker, table_lines, wrapped
 from atoll.core.near_names import did_you_mean
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from atoll.estimators.persistence import ModelBundle
 
 
@@ -41,6 +41,7 @@ def explain(
     A pull is the share of a label in all that labels do to the row. Models that cannot tell pulls
     are fitted again without each label instead, which takes one fit for each.
     """
+    from atoll.cli.fitting import names_as_written
     from atoll.cli.opening import check_labels, known_words, open_model, rows_and_labels
     from atoll.core.preprocessing import apply, filled_cells, unreadable
     from atoll.core.tables import read_table, source_of
@@ -56,7 +57,9 @@ def explain(
         check_labels(bundle, frame)
     if not bundle.X.shape[0]:
         bundle = rows_and_labels(bundle, known_words(bundle, frame, source)[0])
-    place = _place(row, frame, data, bundle.id_column)
+    id_column = bundle.id_column if bundle.id_column in frame.columns else ""
+    names = names_as_written(source, id_column).tolist() if id_column else []
+    place = _place(row, len(frame), data, id_column, names)
     read, reasons = unreadable(bundle.preprocessing, frame.iloc[[place]])
     if reasons[0] is not None:
         raise ValueError(f"row {row} of {str(data)!r} cannot be read: {reasons[0]}.")
@@ -90,16 +93,19 @@ def explain(
         typer.echo(wrapped(found.summary()))
 
 
-def _place(row: str, frame: pd.DataFrame, data: Path, id_column: str) -> int:
+def _place(row: str, n_rows: int, data: Path, id_column: str, names: Sequence[str]) -> int:
     """Return the place of a row in a table, from 0, by its number or its name.
 
     Parameters
     ----------
     row : number, from 1, or name
-    id_column : that has the names; "" if there is none
+    n_rows : of the table
+    id_column, names : that has the names, and they as the file has them; "" if there is none
     """
-    if id_column in frame.columns:
-        named = [i for i, name in enumerate(frame[id_column].astype(str)) if name == row]
+    if id_column:
+        named = [i for i, name in enumerate(names) if name.strip() == row.strip()]
+        if not named and (wanted := _whole(row)) is not None:  # 7 for 007, or for 7.0
+            named = [i for i, name in enumerate(names) if _whole(name) == wanted]
         if len(named) == 1:
             return named[0]
         if named:
@@ -109,16 +115,22 @@ def _place(row: str, frame: pd.DataFrame, data: Path, id_column: str) -> int:
                 f"the number of one: {rows}."
             )
     number = int(row) if row.strip().isdigit() else 0
-    if not 1 <= number <= len(frame):
-        where = f"{str(data)!r} has rows 1 to {len(frame)}"
-        if id_column in frame.columns:
-            near = did_you_mean(row, frame[id_column].astype(str), alike=0.75)
-            names = f"{where}, and the names of its column {id_column!r}."
-            raise ValueError(f"--row {row}: {near}{names}")
+    if not 1 <= number <= n_rows:
+        where = f"{str(data)!r} has rows 1 to {n_rows}"
+        if id_column:
+            near = did_you_mean(row, names, alike=0.75)
+            others = f"{where}, and the names of its column {id_column!r}."
+            raise ValueError(f"--row {row}: {near}{others}")
         is_name = not row.strip().lstrip("-").isdigit()
-        names = "; rows have names where the fit was told their column with --id" if is_name else ""
-        raise ValueError(f"--row {row}: {where}{names}.")
+        more = "; rows have names where the fit was told their column with --id" if is_name else ""
+        raise ValueError(f"--row {row}: {where}{more}.")
     return number - 1
+
+
+def _whole(name: str) -> int | None:
+    """Return the whole number that a name is, if it is one."""
+    found = re.fullmatch(r"(\d+)(\.0)?", name.strip(), re.ASCII)
+    return None if found is None else int(found[1])
 
 
 def _with_ids(

@@ -20,6 +20,7 @@ from atoll.cli.fitting import (
     description,
     fit_rows,
     markers_in,
+    markers_of_fit,
     next_step,
     options_given,
     refuse_loop,
@@ -224,7 +225,7 @@ def fit(
     given = told.of_fit(known, labels)
     amiss = amiss_in(frame, labels, table.preprocessing)
     told_first = description(data, frame, labels, table.preprocessing, estimator, amiss)
-    about = [*about_labels, *about_names(frame, id_column)]
+    about = [*about_labels, *about_names(known, source, id_column)]
     for line in [*told_first, *about, *lines_about(estimator, table.preprocessing)]:
         say(line)
     table, about_categories = weigh(estimator, table, labels)
@@ -246,7 +247,8 @@ def fit(
     stages.ended("fitting")
     set_where_known(estimator, verbose=False, checkpoint=None)  # they belong to this run alone
     bundle = bundle_of(estimator, table, known, y, target)
-    bundle = bundle._replace(options=options_given(context))
+    said = markers_of_fit(labels, unlabelled_value(markers, table.y))
+    bundle = bundle._replace(options=options_given(context), unlabelled=said)
     save_model(with_source(bundle, data, source, id_column), out)
     stages.ended("saving")
     verdict = verdict_in_shell(estimator, fit, out)

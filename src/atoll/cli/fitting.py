@@ -177,6 +177,21 @@ def unlabelled_value(texts: Sequence[str], y: Any) -> Any:
     return _in_type_of_labels(text, y)
 
 
+def markers_of_fit(labels: PartialLabels, unlabelled: Any) -> list[Any]:
+    """Return the labels besides blank cells that mean unlabelled, once a table has been read.
+
+    Parameters
+    ----------
+    unlabelled : that the labels were read with, as in `parse_labels`
+    """
+    from atoll.core.labels import unlabelled_marker
+    from atoll.core.markers import is_auto, markers_of
+
+    if is_auto(unlabelled) and labels.classes.dtype.kind not in "iuf":
+        return []
+    return [m for m in markers_of(unlabelled_marker(labels, unlabelled)) if m is not None]
+
+
 def _in_type_of_labels(text: str, y: Any) -> Any:
     if any(isinstance(label, str) for label in y):
         return text
@@ -333,15 +348,25 @@ def about_repeated_names(
     return lines
 
 
-def about_names(frame: pd.DataFrame, id_column: str | None) -> list[str]:
-    """Say how many rows share their name with another; nothing where none does."""
+def about_names(known: KnownRows, source: Path | bytes, id_column: str | None) -> list[str]:
+    """Say how many rows share their name with another; nothing where none does.
+
+    Parameters
+    ----------
+    source : what the table was read from
+    """
+    from atoll.core.null_words import NULL_WORDS
+
     if id_column is None:
         return []
-    n_shared = int(frame[id_column].dropna().duplicated(keep=False).sum())
+    names = names_as_written(source, id_column)
+    if known.numbers is not None:
+        names = names.iloc[known.numbers - 1]
+    n_shared = int(names[~names.isin(["", *NULL_WORDS])].duplicated(keep=False).sum())
     if not n_shared:
         return []
     return [
-        f"{n_shared} of {len(frame)} rows share their {id_column} with another row, so that it "
+        f"{n_shared} of {len(names)} rows share their {id_column} with another row, so that it "
         "does not tell them apart; if rows that share it must have one class, give --groups "
         f"{shlex.quote(id_column)}."
     ]
@@ -617,8 +642,6 @@ def with_source(
     source : the same, or the bytes of standard input
     id_column : that names the rows, or None; names are kept as the file writes them
     """
-    from atoll.core.tables import read_cells
-
     if str(data) == "-":
         bundle = bundle._replace(source="standard input")
     else:
@@ -626,7 +649,23 @@ def with_source(
         bundle = bundle._replace(source=data.name, source_date=changed)
     if id_column is None:
         return bundle
-    names = read_cells(source)[id_column]
+    names = names_as_written(source, id_column)
     if bundle.rows is not None:
         names = names.iloc[bundle.rows - 1]
-    return bundle._replace(id_column=id_column, ids=names.astype(str).to_numpy(object))
+    return bundle._replace(id_column=id_column, ids=names.to_numpy(object))
+
+
+def names_as_written(source: Path | bytes, id_column: str) -> pd.Series:
+    r"""Return the names of rows (n,) as the file has them, and no text for a blank cell.
+
+    Whole numbers beside a blank cell would be read as 1.0, 2.0.
+
+    Examples
+    --------
+    >>> names_as_written(b"id,x\n007,1\n,2\n12,3\n", "id").tolist()
+    ['007', '', '12']
+    """
+    from atoll.core.tables import read_cells
+
+    names = read_cells(source)[id_column]
+    return names.astype(object).where(names.notna(), "").astype(str)

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from atoll.active import ActiveLearner
 
 # Notes of a loop: rows with a label in the table, and those whose label came from there alone;
-# digests of the rows' numbers, and of each column's cells in their order and in any order.
-LABELLED, LEARNT, NUMBERS, CELLS = "labelled", "learnt", "numbers", "cells"
+# digests of the rows' numbers, and of each column's cells in their order and in any order; the
+# seed that the loop began with.
+LABELLED, LEARNT, NUMBERS, CELLS, SEED = "labelled", "learnt", "numbers", "cells", "seed"
 
 OTHER_STATE = (
     ", name another file with --state, or delete it to begin anew, without its answers "
@@ -133,6 +134,20 @@ def note_rows(
     learner.notes_[CELLS] = {
         str(name): _digests(frame[name]) for name in frame.columns if name != target
     }
+
+
+def in_type_of_column(column: pd.Series, cells: NDArray[Any]) -> Any:
+    """Return cells (n,) in the type of a column of a Parquet file, if they are of such a type."""
+    pd = import_extra("pandas")
+    if not isinstance(column.dtype, pd.ArrowDtype):
+        return cells
+    pyarrow = import_extra("pyarrow")
+    values = [None if pd.isna(cell) else cell for cell in cells]
+    try:
+        found = pyarrow.array(values, type=column.dtype.pyarrow_dtype)
+    except (pyarrow.ArrowException, TypeError, OverflowError):  # answers have brought another type
+        return cells
+    return pd.Series(found, dtype=column.dtype, index=column.index)
 
 
 def _digests(cells: pd.Series) -> list[str]:

@@ -16,6 +16,8 @@ from atoll.cli.knowledge import columns_told
 from atoll.cli.loop_table import (
     LEARNT,
     OTHER_STATE,
+    SEED,
+    in_type_of_column,
     named_rows,
     note_answers,
     note_rows,
@@ -23,7 +25,7 @@ from atoll.cli.loop_table import (
     refuse_moved_rows,
     take_labels,
 )
-from atoll.cli.opening import in_type_of, labels_of
+from atoll.cli.opening import in_type_of, labels_of, markers_of_model, refuse_words
 from atoll.cli.terminal import saved_in, table_lines
 from atoll.core.extras import import_extra
 from atoll.core.near_names import did_you_mean
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from atoll.active import ActiveLearner, Query
+    from atoll.core.table_forms import Form
     from atoll.estimators.persistence import ModelBundle
 
 ROW = "row"  # column that says which row of the table an answer is for; the first is row 1
@@ -62,12 +65,12 @@ class Table(NamedTuple):
     """The table of rows.
 
     rows, cells : as they are read, and as they are written
-    separator : between its cells; None for Parquet
+    form : how its text is written; None for Parquet
     """
 
     rows: pd.DataFrame
     cells: pd.DataFrame
-    separator: str | None
+    form: Form | None
 
 
 class Wishes(NamedTuple):
@@ -79,6 +82,7 @@ class Wishes(NamedTuple):
     seed : of every random number
     new_classes : that answers may have besides those that are known
     progress : whether the fit shows how far it is
+    is_seed_given : whether the seed is not the default
     """
 
     n: int
@@ -87,6 +91,7 @@ class Wishes(NamedTuple):
     seed: int
     new_classes: tuple[str, ...] = ()
     progress: bool = False
+    is_seed_given: bool = False
 
 
 def check_files(files: Files) -> None:
@@ -157,10 +162,12 @@ def run_round(
         classes = bundle.estimator.classes_
         new = wishes.new_classes
         answers = read_answers(files.answers, bundle.target, frame, numbers, classes, new)
+        answers = answers._replace(markers=markers_of_model(bundle))
     given = _labels(bundle, frame)
+    refuse_words(bundle, given)
     learner = open_learner(bundle, given, X, frame, numbers, files.state, wishes)
     has_labels = bundle.target in frame.columns
-    for line in _about_columns_told(bundle):
+    for line in [*_about_columns_told(bundle), *_about_seed(learner, files.state, wishes)]:
         say(line)
     for line in take_labels(learner, given if has_labels else None, numbers):
         say(line)
@@ -182,10 +189,10 @@ def run_round(
     learner.save(files.state, target=bundle.target)
     if files.labelled is not None:
         with_all = _whole_table(learner, bundle, table, given, numbers, files.labelled)
-        write_table(with_all, files.labelled, table.separator)
+        write_table(with_all, files.labelled, table.form)
         data = "The table" if str(files.data) == "-" else str(files.data)
         say(f"{data} with every label that is known {saved_in(files.labelled)}.")
-    for line in _hand_out(asked, bundle, table.separator, files.out):
+    for line in _hand_out(asked, bundle, table.form, files.out):
         say(line)
     if len(asked):
         say(how_picked(learner))
@@ -217,14 +224,25 @@ def _about_columns_told(bundle: ModelBundle) -> Iterator[str]:
         )
 
 
+def _about_seed(learner: ActiveLearner, state: Path, wishes: Wishes) -> Iterator[str]:
+    """Say that a loop goes on with the seed that it began with, where another is given."""
+    began = learner.notes_.get(SEED)  # None in older files
+    if wishes.is_seed_given and began != wishes.seed:
+        which = "" if began is None else f", {began}"
+        yield (
+            f"--seed {wishes.seed} has no effect: the loop in {state} goes on with the seed that "
+            f"it began with{which}. To begin another, name its file with --state."
+        )
+
+
 def _hand_out(
-    asked: pd.DataFrame, bundle: ModelBundle, separator: str | None, out: Path | None
+    asked: pd.DataFrame, bundle: ModelBundle, form: Form | None, out: Path | None
 ) -> Iterator[str]:
     """Write the rows to label to a file, or yield them line by line; and say how to answer."""
     from atoll.core.tables import write_table
 
     if out is not None:
-        write_table(asked, out, separator)
+        write_table(asked, out, form)
         rows = "1 row" if len(asked) == 1 else f"{len(asked)} rows"
         yield f"{rows} to label {saved_in(out)}; fill in {bundle.target!r}."
     elif len(asked):
@@ -316,6 +334,7 @@ def open_learner(
     from sklearn.base import clone
 
     from atoll.active import ActiveLearner
+    from atoll.estimators.persistence import DamagedFile
 
     if not state.exists():
         learner = ActiveLearner(
@@ -328,9 +347,16 @@ def open_learner(
             verbose=wishes.progress,
         )
         learner.fit(X, given, picked=picked_in_fit(bundle.estimator))
+        learner.notes_[SEED] = wishes.seed
         learner.notes_[LEARNT] = [i for i, label in enumerate(given) if label is not None]
         return learner
-    learner = ActiveLearner.load(state, estimator=clone(bundle.estimator))
+    try:
+        learner = ActiveLearner.load(state, estimator=clone(bundle.estimator))
+    except DamagedFile as error:
+        raise ValueError(
+            f"{error.what} Put back a copy of it, delete it to begin anew without its answers, or "
+            "name another file with --state."
+        ) from None
     learner.verbose = wishes.progress
     if learner.target_ not in ("", bundle.target):
         raise ValueError(
@@ -366,11 +392,13 @@ class Answers(NamedTuple):
     rows : answered rows of the pool, from 0
     labels : their labels, None where blank
     numbers : (n,) numbers of all rows of the pool in their table, from 1
+    markers : labels that meant unlabelled in the fit
     """
 
     rows: list[int]
     labels: list[Any]
     numbers: NDArray[np.intp]
+    markers: Sequence[Any] = ()
 
 
 def take_answers(
@@ -386,7 +414,8 @@ def take_answers(
     path : of the answers
     in_data : (n,) labels of the table of rows, None where blank
     """
-    rows, labels, unknown = without_unknown(answers.rows, answers.labels, learner.classes_)
+    found = without_unknown(answers.rows, answers.labels, learner.classes_, answers.markers)
+    rows, labels, unknown = found
     refuse_new_classes(path, labels, learner.classes_, wishes.new_classes)
     for row, label in zip(rows, labels):
         if in_data[row] is not None and in_data[row] != label:
@@ -401,7 +430,9 @@ def take_answers(
     lines = [f"{len(rows)} answer{'' if len(rows) == 1 else 's'} taken from {path}."]
     if unknown:
         words = ", ".join(repr(word) for word in sorted(set(unknown)))
-        lines.append(f"{len(unknown)} more say that the class is not known ({words}): no answers.")
+        more = "1 more says" if len(unknown) == 1 else f"{len(unknown)} more say"
+        end = "no answer" if len(unknown) == 1 else "no answers"
+        lines.append(f"{more} that the class is not known ({words}): {end}.")
     blank = {row for row, label in zip(answers.rows, answers.labels) if label is None}
     doubted = sorted(set(answers.rows) - set(rows) - blank)
     before = learner.labels_
@@ -493,11 +524,11 @@ def _once(path: Path, places: list[int], given: list[Any], numbers: NDArray[np.i
 
 
 def without_unknown(
-    rows: list[int], labels: list[Any], classes: Any
+    rows: list[int], labels: list[Any], classes: Any, markers: Sequence[Any] = ()
 ) -> tuple[list[int], list[Any], list[str]]:
     """Return rows and labels of answers, and the words of answers that mean "not known".
 
-    Blank answers, which are None, are left out.
+    Blank answers, which are None, are left out. `markers` mean "not known" besides common words.
 
     Examples
     --------
@@ -509,7 +540,7 @@ def without_unknown(
     known = set(np.asarray(classes).tolist())
     told = [
         label is not None
-        and (label in known or str(label).strip().lower() not in WORDS_FOR_UNLABELLED)
+        and (label in known or not (label in markers or _word(label) in WORDS_FOR_UNLABELLED))
         for label in labels
     ]
     unknown = [
@@ -517,6 +548,10 @@ def without_unknown(
     ]
     pairs = [pair for pair, is_told in zip(zip(rows, labels), told) if is_told]
     return [row for row, _ in pairs], [label for _, label in pairs], unknown
+
+
+def _word(label: Any) -> str:
+    return str(label).strip().lower()
 
 
 def refuse_new_classes(
@@ -628,17 +663,21 @@ def _whole_table(
     from atoll.core.tables import is_parquet_path
 
     target = bundle.target
-    if table.separator is not None and is_parquet_path(path):
+    if table.form is not None and is_parquet_path(path):
         labels = _labels(bundle, table.rows)
         labels[numbers - 1] = learner.labels_
         return table.rows.assign(**{target: labels})
     found = np.full(len(table.cells), None, dtype=object)
     if target in table.cells.columns:
         found = table.cells[target].astype(object).to_numpy(copy=True)
+    # Labels are written as others of their class are, such as a date that was read as text.
+    cells = {label: found[place] for place, label in zip(numbers - 1, given) if label is not None}
     for place, label, before in zip(numbers - 1, learner.labels_, given):
         if label != before:
-            found[place] = label
-    return table.cells.assign(**{target: found})
+            found[place] = cells.get(label, label)
+    if target not in table.cells.columns:
+        return table.cells.assign(**{target: found})
+    return table.cells.assign(**{target: in_type_of_column(table.cells[target], found)})
 
 
 def _labels(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any]:

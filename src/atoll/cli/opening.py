@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atoll.core.extras import import_extra
+from atoll.core.shown import shortened
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 BATCH = 5000  # rows predicted at once: each batch holds a kernel matrix against the training rows
 NEAR = 0.8  # how similar two names are if one is a slip for the other
+_WHOLE = re.compile(r"(0|-?[1-9]\d*)(\.0)?")  # a number, and no code such as 007
 
 
 def open_model(
@@ -133,23 +136,68 @@ def labels_of(bundle: ModelBundle, frame: pd.DataFrame) -> NDArray[Any] | None:
     import numpy as np
 
     from atoll.core.labels import read_target
-    from atoll.core.markers import markers_of
 
     if bundle.target not in frame.columns:
         return None
     classes = bundle.estimator.classes_
-    markers = markers_of(getattr(bundle.estimator, "unlabelled_", None))
+    markers = markers_of_model(bundle)
     found = read_target(frame[bundle.target])
     out = np.full(len(frame), None, dtype=object)
     for i, label in enumerate(found.tolist()):
-        if label is not None and label not in markers:
-            out[i] = in_type_of(classes, label)
+        label = None if label is None else in_type_of(classes, label)
+        out[i] = None if label in markers else label
     return out
 
 
+def markers_of_model(bundle: ModelBundle) -> list[Any]:
+    """Return the labels besides blank cells that mean unlabelled, in the type of the classes."""
+    from atoll.core.markers import markers_of
+
+    found = bundle.unlabelled
+    if found is None:  # a model saved from Python, or an older file
+        found = list(markers_of(getattr(bundle.estimator, "unlabelled_", None)))
+    classes = bundle.estimator.classes_
+    typed = [in_type_of(classes, one) for one in found if one is not None]
+    return [one for one in typed if one not in classes.tolist()]
+
+
+def refuse_words(bundle: ModelBundle, labels: NDArray[Any]) -> None:
+    """Raise a ValueError where a label is a word, and the model's classes are none."""
+    if isinstance(bundle.estimator.classes_[0], str):
+        return
+    for label in labels:
+        if isinstance(label, str):
+            word = shlex.quote(label)
+            raise ValueError(
+                f"the column {bundle.target!r} has the word {label!r}, and the classes are "
+                f"{shortened([str(name) for name in bundle.estimator.classes_])}: leave such cells "
+                f"blank, or fit with --unlabelled {word} if that means unlabelled."
+            )
+
+
 def in_type_of(classes: NDArray[Any], label: Any) -> Any:
-    """Return a label that was read from a table in the type of the model's classes."""
-    return str(label) if isinstance(classes[0], str) else label
+    """Return a label that was read from a table in the type of the model's classes.
+
+    One word in a column of numbers or of truth values makes text of all of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [in_type_of(np.array([0, 1]), label) for label in ("1", "1.0", "?", "01")]
+    [1, 1, '?', '01']
+    >>> in_type_of(np.array([False, True]), "TRUE"), in_type_of(np.array(["1", "2"]), 1)
+    (True, '1')
+    """
+    if isinstance(classes[0], str):
+        return str(label)
+    if not isinstance(label, str):
+        return label
+    if classes.dtype.kind == "b":
+        return {"true": True, "false": False}.get(label.lower(), label)
+    if classes.dtype.kind not in "iuf":  # dates, which older model files may have
+        return next((name for name in classes.tolist() if str(name) == label), label)
+    number = _WHOLE.fullmatch(label)
+    return label if number is None else int(number[1])
 
 
 def as_fitted(estimator: Any, X: NDArray[np.float64]) -> Any:

@@ -33,6 +33,7 @@ from atoll.core.tables import (
     LongRow,
     TableWriter,
     cell_chunks,
+    form_in,
     source_of,
     table_chunks,
 )
@@ -122,7 +123,10 @@ def predict_table(
         _announce(bundle, first, found.n_rows, say)
 
     settings = {"total": found.n_rows, "unit": " rows", "disable": not progress}
-    with TableWriter(out) as writer, progress_bar(desc="predicting", **settings) as bar:
+    with (
+        TableWriter(out, form_in(source)) as writer,
+        progress_bar(desc="predicting", **settings) as bar,
+    ):
         read = frames() if found.chunk is None else iter([found.chunk])
         cells: Iterator[Any] = repeat(None)
         if found.carried:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,10 @@ def report_on(
         source = source_of(data)
         frame = read_table(source)
         bundle = open_model(model, frame, target)
+        fitted = bundle
         bundle = rows_and_labels(bundle, known_words(bundle, frame, source)[0])
+        if fitted.created:
+            _refuse_other_rows(fitted, bundle, model, data)
         bundle = with_source(bundle, data, source)
     if bundle.created:  # by `atoll fit`, so the reader knows its options
         _speak_shell(bundle.estimator)
@@ -63,6 +67,36 @@ def report_on(
         progress=progress,
         table=table,
     )
+
+
+def _refuse_other_rows(fitted: ModelBundle, found: ModelBundle, model: Path, data: Path) -> None:
+    """Raise a ValueError unless rows and labels of a table are those that a model was fitted on.
+
+    Parameters
+    ----------
+    fitted, found : the model with the rows of its fit, and with those of the table
+    """
+    import numpy as np
+
+    what = ""
+    if fitted.X.shape != found.X.shape or not _are_close(fitted.X, found.X):
+        what = "rows"
+    elif not np.array_equal(fitted.y, found.y):
+        what = "labels"
+    if what:
+        score = shlex.join(["atoll", "score", str(model), str(data)])
+        raise ValueError(
+            f"--data {shlex.quote(str(data))}: {str(model)!r} was fitted on other {what}, and a "
+            "report is on those of the fit, which the model file has: leave --data out. "
+            f"`{score}` tells how the model does on other rows."
+        )
+
+
+def _are_close(X: Any, other: Any) -> bool:
+    """Return whether two matrices (n, p) are the same but for errors of rounding."""
+    if not X.shape[0] or not X.shape[1]:
+        return True
+    return bool(abs(X - other).max() <= 1e-6 * max(1.0, abs(X).max()))
 
 
 def _speak_shell(estimator: Any) -> None:

@@ -185,7 +185,9 @@ def _confusions(p: NDArray[np.float64], codes: NDArray[np.intp]) -> NDArray[np.i
 def _left_out(y: Any, labelled: Any, legible: Any, known: Any) -> list[str]:
     lines = []
     if not labelled.all():
-        lines.append(f"{int((~labelled).sum())} rows without a label are left out.")
+        n = int((~labelled).sum())
+        rows = "1 row without a label is" if n == 1 else f"{n} rows without a label are"
+        lines.append(f"{rows} left out.")
     if (labelled & ~legible).any():
         n = int((labelled & ~legible).sum())
         rows = "1 row that cannot be read is" if n == 1 else f"{n} rows that cannot be read are"

@@ -6,6 +6,7 @@ Past this boundary a missing label is a mask, never a number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import date, datetime, time, timedelta
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -476,8 +477,13 @@ def _refuse_unusable(known: NDArray[Any]) -> None:
             f"Unknown label type: y holds continuous numbers such as {fractional[0]:g}; a "
             "classifier needs classes. Bin the values, or use a regressor."
         )
-    merged = known[np.abs(known) >= 2**53]
-    if len(merged):
+    _refuse_merged(known.tolist())
+
+
+def _refuse_merged(known: Sequence[float]) -> None:
+    """Raise a ValueError if whole numbers (k,) are too large for floats to tell them apart."""
+    merged = [number for number in known if abs(number) >= 2**53]
+    if merged:
         raise ValueError(
             f"y holds whole numbers such as {merged[0]:.0f} as floating point, in which neighbours "
             "that large are one number: classes may have been merged. Pass them as text, or as "
@@ -584,7 +590,7 @@ def read_target(column: Any) -> NDArray[Any]:
     """Return the labels (n,) of a target column; blank cells become None.
 
     A blank cell makes pandas read whole numbers as floats; they become integers again, as in the
-    file. Bytes of a Parquet file are text.
+    file. Bytes of a Parquet file are text; so are dates and times, which become text here.
 
     Examples
     --------
@@ -593,6 +599,8 @@ def read_target(column: Any) -> NDArray[Any]:
     [1, None, 2]
     >>> read_target(pd.Series([b"ant", b""])).tolist()
     ['ant', None]
+    >>> read_target(pd.Series(pd.to_datetime(["2020-01-31", None]))).tolist()
+    ['2020-01-31', None]
     """
     pd = import_extra("pandas")
     values = np.array(column.astype(object), dtype=object)
@@ -600,12 +608,28 @@ def read_target(column: Any) -> NDArray[Any]:
     if pd.api.types.is_float_dtype(column.dtype):
         known = [v for v in values if v is not None]
         if all(np.isfinite(v) and v == int(v) for v in known):
+            _refuse_merged(known)
             values = np.array([None if v is None else int(v) for v in values], dtype=object)
     elif not pd.api.types.is_numeric_dtype(column.dtype):
-        values = np.array([_stripped(v) for v in values], dtype=object)
+        values = np.array([_stripped(v) for v in _without_times(values)], dtype=object)
     if any(v is None for v in values):
         return values
     return np.array(values.tolist()) if pd.api.types.is_numeric_dtype(column.dtype) else values
+
+
+def _without_times(values: NDArray[Any]) -> list[Any]:
+    """Return values with dates and times as text; days as such where all times are midnight."""
+    moments = (date, time, timedelta, np.datetime64, np.timedelta64)
+    texts = [
+        str(v) if isinstance(v, moments) or type(v).__name__ == "Period" else None for v in values
+    ]
+    said = [text for text in texts if text is not None]
+    end = " 00:00:00" if all(text.endswith(" 00:00:00") for text in said) else ""
+    is_day = any(isinstance(v, datetime) for v in values)
+    return [
+        v if text is None else text.removesuffix(end if is_day else "")
+        for v, text in zip(values, texts)
+    ]
 
 
 def _stripped(value: Any) -> Any:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from atoll.core.extras import import_extra
 from atoll.core.tables import column_as_written
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ NULL_WORDS = frozenset(
 ) | {"NULL", "null", "1.#IND", "1.#QNAN", "-1.#IND", "-1.#QNAN"}
 """Words that pandas reads as blank cells."""
 _WHOLE, _PADDED = re.compile(r"[+-]?\d+"), re.compile(r"[+-]?0\d")
+_INEXACT = 2**53  # from which on floats do not tell neighbours apart
 _DECIMAL = re.compile(r"[+-]?\d+\.\d+")
 
 
@@ -44,7 +46,8 @@ def with_words(
     r"""Return a table in whose column of labels the words to keep are labels, not blanks.
 
     Among numbers, and among True and False, such words are always blank cells. Codes that numbers
-    would lose, such as 007, or 1.10 beside 1.1, are text.
+    would lose, such as 007, or 1.10 beside 1.1, are text. Whole numbers beside blank cells are
+    exact, however large.
 
     Parameters
     ----------
@@ -73,6 +76,8 @@ def with_words(
     cells.index = frame.index
     if may_be_codes and are_codes(cells[~is_blank].str.strip()):
         frame = frame.assign(**{target: cells.str.strip().where(~is_blank)})
+    elif frame[target].dtype.kind == "f" and not is_blank.all():
+        frame = _with_large_numbers(frame, target, cells.str.strip().where(~is_blank))
     said = cells.where(is_blank & cells.isin(NULL_WORDS)).dropna()
     known = frame[target][~is_blank]
     could_stay = all(isinstance(label, str) for label in known)
@@ -83,6 +88,21 @@ def with_words(
         frame = frame.assign(**{target: column})
     counts = said.drop(kept.index).value_counts(sort=False)
     return Target(frame, {str(word): int(n) for word, n in counts.items()}, could_stay)
+
+
+def _with_large_numbers(frame: pd.DataFrame, target: str, cells: pd.Series) -> pd.DataFrame:
+    """Return the table with whole numbers of the target exact, if they are too large for floats.
+
+    Parameters
+    ----------
+    cells : (n,) of the target, as text; null where blank
+    """
+    largest, names = frame[target].abs().max(), cells.dropna().unique()
+    if not _INEXACT <= largest < 2**63 or not all(map(_WHOLE.fullmatch, names)):
+        return frame
+    numbers = {name: int(name) for name in names}
+    exact = import_extra("pandas").array([numbers.get(cell) for cell in cells], dtype="Int64")
+    return frame.assign(**{target: exact})
 
 
 def are_codes(texts: pd.Series) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import os
 import re
 import shlex
@@ -21,7 +22,7 @@ from atoll.core.files import atomic_path
 from atoll.core.near_names import no_file
 from atoll.core.number_texts import pandas_reads_every_digit, without_decimals
 from atoll.core.overwriting import TABLE, check_output
-from atoll.core.table_forms import form_of
+from atoll.core.table_forms import Form, form_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +55,8 @@ class LongRow(ValueError):
 
 
 GZIP = b"\x1f\x8b"  # the first bytes of compressed text
+_NULLABLE = [f"{sign}Int{size}" for sign in ("", "U") for size in (8, 16, 32, 64)]
+_OWN_TYPES = {f"{kind.lower()}[pyarrow]": kind for kind in _NULLABLE} | {"bool[pyarrow]": "boolean"}
 _FORMATS = {  # by the first bytes of a file
     b"PAR1": "is a Parquet file; it needs a name that ends in .parquet",
     GZIP: "is compressed by gzip; it needs a name that ends in .csv.gz",
@@ -146,18 +149,19 @@ def column_as_written(path: str | os.PathLike[str] | bytes, place: int) -> pd.Se
     return found.iloc[:, 0]
 
 
-def separator_of(path: str | os.PathLike[str] | bytes) -> str | None:
-    r"""Return what separates the cells of a text file; None for Parquet.
+def form_in(path: str | os.PathLike[str] | bytes) -> Form | None:
+    r"""Return how a text file is written; None for Parquet.
 
-    Cells as they are written, with a decimal comma perhaps, are read alike from a file that has it.
+    Cells as they are written, with a decimal comma perhaps, are read alike from a file that is
+    written so.
 
     Examples
     --------
-    >>> separator_of(b"x;kind\n1,5;a\n")
-    ';'
+    >>> form_in(b"x;kind\n1,5;a\n").decimal
+    ','
     """
     source = path if isinstance(path, bytes) else Path(path)
-    return None if _is_parquet(source) else form_of(_sample(source)).separator
+    return None if _is_parquet(source) else form_of(_sample(source))
 
 
 def is_parquet_path(path: str | os.PathLike[str]) -> bool:
@@ -239,8 +243,8 @@ def table_chunks(
 class TableWriter:
     """A table that is written piece by piece, whole or not at all, in the format of its suffix.
 
-    To standard output (`-`) it is written as CSV, as it comes. CSV has the given separator, or a
-    comma.
+    To standard output (`-`) it is written as CSV, as it comes. CSV has the separator of the given
+    form, or a comma; text has its decimal mark, or a point.
 
     Examples
     --------
@@ -254,10 +258,13 @@ class TableWriter:
     [1, 2]
     """
 
-    def __init__(self, path: str | os.PathLike[str], separator: str | None = None):
+    def __init__(self, path: str | os.PathLike[str], form: Form | None = None):
         self.path = Path(path)
         self.kind = _table_format(self.path)
-        self.separator = (self.kind == "csv" and separator) or _SEPARATORS.get(self.kind, ",")
+        own = _SEPARATORS.get(self.kind, ",")
+        form = Form(own, ".") if form is None else form
+        self.separator = form.separator if self.kind == "csv" else own
+        self.decimal = form.decimal
 
     def __enter__(self) -> Self:
         self._ending = ExitStack()
@@ -276,6 +283,7 @@ class TableWriter:
             return
         is_first = self._file is None
         settings: Any = {"index": False, "header": is_first, "sep": self.separator}
+        settings["decimal"] = self.decimal
         if _is_standard_output(self.path):
             self._file = sys.stdout
             _to_standard_output(frame.to_csv(**settings))
@@ -290,7 +298,7 @@ class TableWriter:
         pyarrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
         try:
             if self._file is None:
-                table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+                table = _readable(pyarrow.Table.from_pandas(frame, preserve_index=False))
                 writer = parquet.ParquetWriter(self._temporary, table.schema)
                 self._file = self._ending.enter_context(writer)
             else:
@@ -304,6 +312,24 @@ class TableWriter:
             ) from None
 
 
+def _readable(table: Any) -> Any:
+    """Return a table of Arrow that pandas reads in its own types, where it has such.
+
+    Cells of another Parquet file are noted in words that pandas cannot always read itself.
+    """
+    noted = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
+    if not noted:
+        return table
+    named = [(column, column["numpy_type"]) for column in noted["columns"]]
+    kept = [
+        column | {"numpy_type": _OWN_TYPES.get(kind, kind)}
+        for column, kind in named
+        if kind in _OWN_TYPES or not kind.endswith("[pyarrow]")
+    ]
+    metadata = {**table.schema.metadata, b"pandas": json.dumps(noted | {"columns": kept}).encode()}
+    return table.replace_schema_metadata(metadata)
+
+
 def _to_standard_output(text: str) -> None:
     """Write text as to a file: in UTF-8, whatever the terminal's encoding, its line ends as is."""
     sys.stdout.flush()
@@ -314,11 +340,12 @@ def _to_standard_output(text: str) -> None:
 
 
 def write_table(
-    frame: pd.DataFrame, path: str | os.PathLike[str], separator: str | None = None
+    frame: pd.DataFrame, path: str | os.PathLike[str], form: Form | None = None
 ) -> None:
     """Write a table, whole or not at all, in the format of the path's suffix.
 
-    To standard output (`-`) it is written as CSV, which has the given separator, or a comma.
+    To standard output (`-`) it is written as CSV. Text is written in the given form, as
+    `TableWriter` does.
 
     Examples
     --------
@@ -329,7 +356,7 @@ def write_table(
     >>> read_table(path)["x"].tolist()
     [0.1, 0.2]
     """
-    with TableWriter(path, separator) as table:
+    with TableWriter(path, form) as table:
         table.write(frame)
 
 

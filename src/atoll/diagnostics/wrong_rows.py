@@ -103,8 +103,10 @@ class ErrorEstimate(NamedTuple):
                 f"that yet; allowing for probabilities that are off, expect {self.error:.1%}, and "
                 f"{limit}."
             )
+        n = f"{self.errors_left:.0f}"
+        are = "is" if n == "1" else "are"
         return (
-            f"About {self.errors_left:.0f} of {self.n_unlabelled} unlabelled rows are wrong "
+            f"About {n} of {self.n_unlabelled} unlabelled rows {are} wrong "
             f"({self.error:.1%}), and {limit}: b{own}, corrected by {_counted(self.n_audits)}, "
             f"{self.n_wrong} of them wrong."
         )

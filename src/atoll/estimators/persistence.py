@@ -127,6 +127,8 @@ class ModelBundle(NamedTuple):
     options : of the command that fitted it, each with its value, such as ["--drop", "name"],
         without those for files, the column of labels and what is shown. None if they are not known,
         as in older files
+    unlabelled : labels besides blank cells that meant unlabelled in the fit; None if they are not
+        known, as in older files
     """
 
     estimator: Any
@@ -144,6 +146,7 @@ class ModelBundle(NamedTuple):
     rows: NDArray[Any] | None = None
     texts: NDArray[Any] | None = None
     options: list[list[str]] | None = None
+    unlabelled: list[Any] | None = None
 
     def __repr__(self) -> str:
         """Return what the classifier says of itself, and which table it was fitted on."""
@@ -418,6 +421,14 @@ _WITH_RECORDS: dict[int, Callable[[Any], Any]] = {
 }
 
 
+class DamagedFile(ValueError):
+    """A file was cut short or changed; `what` says so without the remedy."""
+
+    def __init__(self, what: str):
+        super().__init__(f"{what} {_SAVE_AGAIN}")
+        self.what = what
+
+
 class _Strangers(Exception):
     """Types that are not trusted, by name."""
 
@@ -452,14 +463,12 @@ def _read_archive(path: Path, max_bytes: int) -> tuple[int, str, bytes]:
         _check_size(name, path.stat().st_size - len(line), max_bytes)
         archive = file.read()
     if hashlib.sha256(archive).hexdigest() != digest:
-        raise ValueError(
-            f"{name} is damaged: it was cut short or changed after it was written. {_SAVE_AGAIN}"
-        )
+        raise DamagedFile(f"{name} is damaged: it was cut short or changed after it was written.")
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
             members = opened.infolist()
     except zipfile.BadZipFile as error:
-        raise ValueError(f"{name} is damaged: it holds no archive. {_SAVE_AGAIN}") from error
+        raise DamagedFile(f"{name} is damaged: it holds no archive.") from error
     _check_size(name, sum(member.file_size for member in members), max_bytes)
     return file_format, writer, archive
 
@@ -469,7 +478,7 @@ def _read_header(name: str, line: bytes) -> tuple[int, str, str]:
     header = _HEADER.fullmatch(line)
     if header is None:
         if _MAGIC.startswith(line[: len(_MAGIC)]) or line.startswith(_MAGIC):
-            raise ValueError(f"{name} is damaged: its first line is incomplete. {_SAVE_AGAIN}")
+            raise DamagedFile(f"{name} is damaged: its first line is incomplete.")
         raise ValueError(f"{name} is not an atoll model; {_NAME_A_MODEL}.")
     file_format, writer, digest = int(header[1]), header[2].decode(), header[3].decode()
     if file_format not in _WITH_RECORDS:
