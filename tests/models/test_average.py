@@ -216,7 +216,8 @@ def test_labels_picked_class_by_class_are_likely_if_rows_tell_nothing(n_classes)
     for n_each in (1, 2, 5):
         codes = np.repeat(np.arange(n_classes), n_each)
         guess = -len(codes) * np.log(n_classes)
-        assert guess + np.log(average.EQUAL_SHARES) <= average.evidence_of_shares(codes, n_classes) < guess
+        found = average.evidence_of_shares(codes, n_classes)
+        assert guess + np.log(average.EQUAL_SHARES) <= found < guess
     one = average.evidence_of_shares(np.arange(n_classes), n_classes)
     unknown = gammaln(n_classes) - gammaln(2 * n_classes)
     assert one - average.equal_shares_ahead(n_classes) == pytest.approx(unknown)
