@@ -334,6 +334,7 @@ def test_rows_of_length_one_are_compared_by_their_directions(form):
     assert clone(found).metric == "auto"
 
 
+@pytest.mark.filterwarnings("ignore:AtollClassifier. no column of X varies")
 def test_rows_of_other_lengths_and_of_few_columns_are_compared_by_their_distances():
     X, kind = words(np.random.default_rng(0))
     unit = unit_rows(X)

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from atoll.models.average import pooling
-from atoll.models.groups import correlation_within, group_proba
+from atoll.models.groups import UNKNOWN, correlation_within, group_proba
 
 
 def some_draws(rng, n_draws, n_rows, n_classes):
@@ -168,11 +168,15 @@ def test_the_correlation_of_sparse_rows_is_that_of_dense_ones_of_like_scale():
     assert correlation_within(sparse.csr_array(X), groups, codes) == pytest.approx(expected)
 
 
-def test_equal_rows_are_wholly_alike_and_so_are_those_of_which_nothing_can_be_told():
+def test_a_group_a_class_cannot_tell_how_alike_its_rows_are():
+    two = np.repeat([0, 1], 9)
+    rows = np.random.default_rng(1).random((18, 2)) + two[:, None]
+    assert correlation_within(rows, two, two) == UNKNOWN
+    assert correlation_within(rows, np.arange(18), two) == UNKNOWN  # no group has two rows
+
+
+def test_equal_rows_are_wholly_alike():
     groups = np.repeat(np.arange(6), 3)
     rows = np.random.default_rng(0).standard_normal((6, 2))[groups]
     assert correlation_within(rows, groups, groups % 2) == 1.0
     assert correlation_within(np.ones((18, 2)), groups, groups % 2) == 1.0
-    assert correlation_within(rows, np.arange(18), groups % 2) == 1.0  # no group has two rows
-    two = np.repeat([0, 1], 9)  # a group a class: what classes differ by counts
-    assert correlation_within(np.random.default_rng(1).random((18, 2)) + two[:, None], two, two) > 0

@@ -50,11 +50,10 @@ from atoll.models.average import label_doubts
 from atoll.models.graph_gp import GraphLabels
 from atoll.models.graph_posterior import GraphPosterior, without_votes
 from atoll.models.graph_recipe import RECIPE, Recipe
+from atoll.models.groups import UNKNOWN
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-
-HALF = 0.5  # how much alike rows of a group are taken to be, if only their distances are known
 
 
 class GraphGPClassifier(InformedClassifier):
@@ -223,7 +222,7 @@ class GraphGPClassifier(InformedClassifier):
 
     def _fit(self, X: Any, labels: PartialLabels) -> Fit:
         recipe, rng = self._recipe(), generator(self.random_state)
-        labels = counted_by_groups(X, labels, HALF if self._is_pairwise() else None)
+        labels = counted_by_groups(X, labels, UNKNOWN if self._is_pairwise() else None)
         usable = usable_rows(X, self.metric)
         labelled = some_labels(rng, labels, recipe.choice.most_labels)
         labelled = usable_labels(labelled, usable)

@@ -138,21 +138,18 @@ def held_out_probabilities(
             "from. Label at least two rows of every class.",
         )
     needs_labels = _needs_labels(estimator)
-    note = ""
+    notes = []
     if n_usable < n_splits:
-        note = f"{n_usable} folds, not {n_splits}: class {name!r} has {n_rarest} labelled rows."
+        few = f"{n_usable} folds, not {n_splits}: class {name!r} has {n_rarest} labelled rows."
+        notes.append(few)
     if len(labels.codes) > MOST_ROWS and not needs_labels:
-        part = f"Refits have {MOST_ROWS:,} of the {len(labels.codes):,} rows."
-        note = f"{note} {part}".strip()
+        notes.append(f"Refits have {MOST_ROWS:,} of the {len(labels.codes):,} rows.")
     if needs_labels and n_labelled < len(labels.codes):
-        alone = "Refits have labelled rows alone, which are all that the model takes."
-        note = f"{note} {alone}".strip()
-    if n_repeated:
-        note = f"{note} {about_repeats(n_repeated)}".strip()
+        notes.append("Refits have labelled rows alone, which are all that the model takes.")
+    note = " ".join([*notes, about_repeats(n_repeated)]).strip()
     given = labels.classes[labels.codes] if needs_labels else y
-    folds = SemiSupervisedKFold(
-        n_usable, shuffle=True, random_state=random_state, unlabelled=unlabelled
-    )
+    more = {"random_state": random_state, "unlabelled": unlabelled}
+    folds = SemiSupervisedKFold(n_usable, shuffle=True, **more)
     p = np.zeros((len(labels.codes), len(labels.classes)))
     shares, tested = np.zeros_like(p), np.zeros(len(labels.codes), dtype=bool)
     with warnings.catch_warnings(record=True) as caught:

@@ -27,7 +27,8 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Draws = Callable[[Codes, int], Array]
 
-CORRELATION = 0.05  # ρ
+CORRELATION = 0.05  # ρ of rows to be classified
+UNKNOWN = 0.5  # ρ of labels, if it cannot be told
 N_DRAWS = 256
 NUMBERS_AT_ONCE = 2**23
 TINY = 1e-300
@@ -95,8 +96,7 @@ def correlation_within(X: Any, groups: Codes, codes: Codes) -> float:
 
     The intraclass correlation by analysis of variance, of all columns together: zero where groups
     are rows of a class at random, one where the rows of a group are equal. Columns of numbers are
-    scaled to variance one. If no class has two groups, what classes differ by counts as well, and
-    the correlation is too large if anything.
+    scaled to variance one. If no class has two groups, or no group two rows, it is `UNKNOWN`.
 
     Parameters
     ----------
@@ -117,8 +117,6 @@ def correlation_within(X: Any, groups: Codes, codes: Codes) -> float:
     n_groups = int(groups.max()) + 1
     class_of = np.zeros(n_groups, np.intp)
     class_of[groups] = codes
-    if len(np.unique(class_of)) == n_groups:
-        class_of[:] = 0
     kinds, class_of = np.unique(class_of, return_inverse=True)
     sizes = np.bincount(groups, minlength=n_groups).astype(float)
     totals = np.bincount(class_of, sizes).astype(float)
@@ -126,7 +124,7 @@ def correlation_within(X: Any, groups: Codes, codes: Codes) -> float:
     of_classes = _of_sums(X, class_of[groups], totals)
     between, within = n_groups - len(kinds), len(groups) - n_groups
     if between < 1 or within < 1:
-        return 1.0
+        return UNKNOWN
     mean_between, mean_within = (of_groups - of_classes) / between, (whole - of_groups) / within
     size = (len(groups) - float(np.sum(np.bincount(class_of, sizes**2) / totals))) / between
     total = mean_between + (size - 1.0) * mean_within
