@@ -451,6 +451,8 @@ def test_groups_of_many_classes_share_a_class():
     assert model.score(X, truth) > 0.8
     assert log_loss(model.predict_proba(X), truth) < 0.2
     assert model.explanation_.compared
+    assert model.label_record_.features == ()  # labels are doubted by what is told already
+    assert np.array_equal(np.sort(model.suspect_labels().rows), np.flatnonzero(y >= 0))
 
 
 def test_labels_of_one_group_a_class_say_more_than_one_label_and_less_than_all():

@@ -92,10 +92,9 @@ class Weighing(NamedTuple):
     def held_out(self) -> Array | None:
         """Return what regressions alone say of labelled rows without their labels, (l, K).
 
-        None where there is more than regressions, or where labels cannot be held out.
+        Of a group one row is asked. None where there is more than regressions.
         """
-        alone = isinstance(self.problems, Regressions) and self.data.labels.is_spread is None
-        return self.foretold if alone else None
+        return self.foretold if isinstance(self.problems, Regressions) else None
 
     def with_beside(self, record: LabelRecord, recipe: RegressionRecipe) -> LabelRecord:
         """Return the record, in which what is said of labels left out is that of the average.

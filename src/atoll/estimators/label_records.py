@@ -49,7 +49,7 @@ def record_of_assumptions(
     some : (s,) which labels these are
     assumptions : with their log odds before the labels
     held_out : (l, K) class probabilities of the rows, each without its own label, if labels were
-        regressed on and may be left out
+        regressed on; of a group one row
     """
     odds = {one.name: one.log_odds for one in assumptions}
     amplitudes, priors = [], []
@@ -76,7 +76,8 @@ def record_of_assumptions(
         None if labels.is_chosen is None else ~labels.is_chosen,
     )
     if held_out is not None:
-        return record.by_regression(held_out)
+        given = record if labels.is_spread is None else _of_given_labels(record, labels)
+        return given.by_regression(held_out)
     if problems is None or labels.is_spread is not None:
         return _of_given_labels(record, labels)
     compared = label_doubts.compare(record, problems)
