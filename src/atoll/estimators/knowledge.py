@@ -177,7 +177,9 @@ def counted_by_groups(
     """Return labels of which those of a group count less, the more alike its rows are.
 
     All rows of a patient have the patient's class, and where they hardly differ they tell no more
-    of other patients than one of them: m labels count as m / (1 + ρ (m − 1)).
+    of other patients than one of them: m labels count as m / (1 + ρ² (m − 1)). Where columns are
+    correlated by ρ within groups, and so is what they leave unexplained, this is what a coefficient
+    loses (Moulton, "Random group effects and the precision of regression estimates", 1986).
 
     Parameters
     ----------
@@ -194,7 +196,7 @@ def counted_by_groups(
     if correlation is None:
         correlation = correlation_within(X[known], own, labels.codes[known])
     shared = np.ones(len(labels.codes))
-    shared[known] = 1.0 / (1.0 + correlation * (np.bincount(own)[own] - 1))
+    shared[known] = 1.0 / (1.0 + correlation**2 * (np.bincount(own)[own] - 1))
     weights = labels.is_labelled.astype(float) if labels.weights is None else labels.weights
     return labels._replace(weights=weights * shared, shared=shared)
 

@@ -9,8 +9,8 @@ are. The mean over joint draws of f matters: near rows are right or wrong togeth
 functions, and a product of their mean probabilities would count what they say several times.
 
 Rows of a group have more in common than class and functions: m of them count as m / (1 + ρ (m − 1))
-independent ones, Kish's effective size of a cluster. For the labels of a fit ρ is the intraclass
-correlation of the labelled rows themselves; for rows to be classified it is a guess.
+independent ones, Kish's effective size of a cluster, with a ρ that is a guess. How much the labels
+of a group count in a fit follows from how alike the labelled rows are: `correlation_within`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Codes = NDArray[np.intp]
 Draws = Callable[[Codes, int], Array]
 
 CORRELATION = 0.05  # ρ of rows to be classified
-UNKNOWN = 0.5  # ρ of labels, if it cannot be told
+UNKNOWN = 0.7  # correlation of labelled rows, if it cannot be told
 N_DRAWS = 256
 NUMBERS_AT_ONCE = 2**23
 TINY = 1e-300
