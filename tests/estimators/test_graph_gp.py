@@ -365,6 +365,7 @@ def check_hostile(problem, recipe=None):
     model = GraphGPClassifier(n_neighbors=n_neighbors, n_draws=20, random_state=0, recipe=recipe)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", "GraphGPClassifier: no column of X varies")
         model.fit(X, y)
     new = np.concatenate([X, X[:2] * 1.5, X.mean(axis=0, keepdims=True)])
     for p in (model.label_distributions_, model.predict_proba(new)):
