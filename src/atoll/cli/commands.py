@@ -211,7 +211,7 @@ def next_rows(
     """
     # Many parameters because a command's options are its parameters.
     from atoll.cli import next_rows as loop
-    from atoll.cli.fitting import about_repeated_names
+    from atoll.cli.fitting import about_repeated_names, is_given
     from atoll.cli.opening import check_labels, known_words, open_model, refuse_near_target
     from atoll.core.tables import form_in, read_cells, read_table, source_of
 
@@ -219,10 +219,8 @@ def next_rows(
     files = loop.Files(model, data, kept, answers, out, labelled)
     loop.check_files(files)
     new = tuple(new_class or ())
-    wishes = loop.Wishes(n, strategy, target_error, seed, new, not quiet)
-    source_of_seed = context.get_parameter_source("seed")
-    is_given = source_of_seed is not None and source_of_seed.name == "COMMANDLINE"
-    wishes = wishes._replace(is_seed_given=is_given)
+    is_seed_given = is_given(context, "seed")
+    wishes = loop.Wishes(n, strategy, target_error, seed, new, not quiet, is_seed_given)
     loop.check_wishes(wishes)
     source = source_of(data)
     frame, cells = read_table(source), read_cells(source)

@@ -21,6 +21,7 @@ from atoll.cli.fitting import (
     fit_rows,
     markers_in,
     markers_of_fit,
+    names_as_written,
     next_step,
     options_given,
     refuse_loop,
@@ -168,11 +169,10 @@ def fit(
     from sklearn.exceptions import ConvergenceWarning
 
     from atoll.cli.timing import before_the_fit
-    from atoll.core.fillings import with_remarks
+    from atoll.core.fillings import with_column_names, with_remarks
     from atoll.core.overwriting import MODEL, check_output
     from atoll.core.preprocessing import blank_cells, prepare, with_fillings
     from atoll.core.tables import read_table, source_of
-    from atoll.estimators.explanation import call_columns
     from atoll.estimators.persistence import save_model
     from atoll.estimators.validation import check_size
 
@@ -225,7 +225,8 @@ def fit(
     given = told.of_fit(known, labels)
     amiss = amiss_in(frame, labels, table.preprocessing)
     told_first = description(data, frame, labels, table.preprocessing, estimator, amiss)
-    about = [*about_labels, *about_names(known, source, id_column)]
+    names = None if id_column is None else names_as_written(source, id_column)
+    about = [*about_labels, *about_names(names, known)]
     for line in [*told_first, *about, *lines_about(estimator, table.preprocessing)]:
         say(line)
     table, about_categories = weigh(estimator, table, labels)
@@ -234,7 +235,7 @@ def fit(
     y = labels.classes.astype(object)[labels.codes]
     y[~labels.is_labelled] = None
     X = with_fillings(table.preprocessing, table.X, blank_cells(table.preprocessing, frame))
-    X = with_remarks(X, amiss)
+    X = with_column_names(with_remarks(X, amiss), table.preprocessing.names)
     if not quiet:
         for line in before_the_fit(estimator, model, X, y):
             say(line)
@@ -243,13 +244,12 @@ def fit(
         if not quiet:  # the verdict below says the same
             warnings.simplefilter("ignore", ConvergenceWarning)
         fit_rows(estimator, X, y, given)
-    call_columns(estimator, table.preprocessing.names)
     stages.ended("fitting")
     set_where_known(estimator, verbose=False, checkpoint=None)  # they belong to this run alone
     bundle = bundle_of(estimator, table, known, y, target)
     said = markers_of_fit(labels, unlabelled_value(markers, table.y))
     bundle = bundle._replace(options=options_given(context), unlabelled=said)
-    save_model(with_source(bundle, data, source, id_column), out)
+    save_model(with_source(bundle, data, names), out)
     stages.ended("saving")
     verdict = verdict_in_shell(estimator, fit, out)
     stages.ended("checking labels")

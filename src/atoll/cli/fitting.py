@@ -348,27 +348,26 @@ def about_repeated_names(
     return lines
 
 
-def about_names(known: KnownRows, source: Path | bytes, id_column: str | None) -> list[str]:
+def about_names(names: pd.Series | None, known: KnownRows) -> list[str]:
     """Say how many rows share their name with another; nothing where none does.
 
     Parameters
     ----------
-    source : what the table was read from
+    names : (n,) of all rows of the table, as `names_as_written` returns them; None: they have none
     """
     from atoll.core.null_words import NULL_WORDS
 
-    if id_column is None:
+    if names is None:
         return []
-    names = names_as_written(source, id_column)
     if known.numbers is not None:
         names = names.iloc[known.numbers - 1]
     n_shared = int(names[~names.isin(["", *NULL_WORDS])].duplicated(keep=False).sum())
     if not n_shared:
         return []
     return [
-        f"{n_shared} of {len(names)} rows share their {id_column} with another row, so that it "
+        f"{n_shared} of {len(names)} rows share their {names.name} with another row, so that it "
         "does not tell them apart; if rows that share it must have one class, give --groups "
-        f"{shlex.quote(id_column)}."
+        f"{shlex.quote(str(names.name))}."
     ]
 
 
@@ -584,8 +583,7 @@ def options_given(context: typer.Context) -> list[list[str]]:
     found: list[list[str]] = []
     for option in context.command.params:
         name = str(option.name)
-        source = context.get_parameter_source(name)
-        if name in OF_THE_RUN or source is None or source.name != "COMMANDLINE":
+        if name in OF_THE_RUN or not is_given(context, name):
             continue
         value = context.params[name]
         if isinstance(value, bool):
@@ -594,6 +592,12 @@ def options_given(context: typer.Context) -> list[list[str]]:
         every = value if isinstance(value, list | tuple) else [value]
         found += [[option.opts[0], str(one)] for one in every]
     return found
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    """Return whether the user gave an option, and did not leave it to its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def refuse_loop(out: Path) -> None:
@@ -631,28 +635,24 @@ def check_columns(frame: pd.DataFrame, data: Path, target: str | None, **named: 
                 )
 
 
-def with_source(
-    bundle: ModelBundle, data: Path, source: Path | bytes, id_column: str | None = None
-) -> ModelBundle:
+def with_source(bundle: ModelBundle, data: Path, names: pd.Series | None = None) -> ModelBundle:
     """Return the bundle with the name of the file its rows come from, and with the rows' names.
 
     Parameters
     ----------
     data : path of the table
-    source : the same, or the bytes of standard input
-    id_column : that names the rows, or None; names are kept as the file writes them
+    names : (n,) of all its rows, as `names_as_written` returns them; None: they have none
     """
     if str(data) == "-":
         bundle = bundle._replace(source="standard input")
     else:
         changed = datetime.fromtimestamp(data.stat().st_mtime, UTC).isoformat(timespec="seconds")
         bundle = bundle._replace(source=data.name, source_date=changed)
-    if id_column is None:
+    if names is None:
         return bundle
-    names = names_as_written(source, id_column)
     if bundle.rows is not None:
         names = names.iloc[bundle.rows - 1]
-    return bundle._replace(id_column=id_column, ids=names.to_numpy(object))
+    return bundle._replace(id_column=str(names.name), ids=names.to_numpy(object))
 
 
 def names_as_written(source: Path | bytes, id_column: str) -> pd.Series:

@@ -82,7 +82,7 @@ class Wishes(NamedTuple):
     seed : of every random number
     new_classes : that answers may have besides those that are known
     progress : whether the fit shows how far it is
-    is_seed_given : whether the seed is not the default
+    is_seed_given : whether the user gave the seed
     """
 
     n: int

@@ -49,7 +49,7 @@ def report_on(
         bundle = rows_and_labels(bundle, known_words(bundle, frame, source)[0])
         if fitted.created:
             _refuse_other_rows(fitted, bundle, model, data)
-        bundle = with_source(bundle, data, source)
+        bundle = with_source(bundle, data)
     if bundle.created:  # by `atoll fit`, so the reader knows its options
         _speak_shell(bundle.estimator)
     estimator, X, table = _in_own_units(bundle)

@@ -98,7 +98,7 @@ def numbers_of(frame: pd.DataFrame, columns: Sequence[str]) -> Array:
     """Return columns of numbers, which may be written as text, (n, q); NaN where blank."""
     frame = with_numbers(frame, columns, known=True)
     words = {n: as_numbers(with_truths(frame[n])) for n in columns if not is_numeric(frame[n])}
-    frame = frame.assign(**words)
+    frame = frame.assign(**words) if words else frame
     return np.column_stack([np.empty((len(frame), 0)), *(as_floats(frame[n]) for n in columns)])
 
 

@@ -51,7 +51,7 @@ class WatchesValues:
 
 def _as_given(rows: NDArray[np.float64], X: Any) -> NDArray[np.float64]:
     """Return rows that were read from X, with the numbers that were cut for their size."""
-    if float(np.abs(rows).max(initial=0.0)) < LARGEST:
+    if max(float(rows.max(initial=0.0)), -float(rows.min(initial=0.0))) < LARGEST:
         return rows
     given = np.asarray(X, dtype=np.float64)
     is_same = np.array_equal(np.clip(given, -LARGEST, LARGEST), rows)
